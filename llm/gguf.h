@@ -49,6 +49,8 @@ enum class GgmlType : uint32_t {
   kTQ1_0 = 34,
   kTQ2_0 = 35,
   kMXFP4 = 39,
+  kNVFP4 = 40,
+  kQ1_0 = 41,
 };
 
 /// How a tensor type is stored: `block_elements` values in `block_bytes` bytes.
@@ -168,6 +170,7 @@ class GgufFile {
 
  private:
   struct Reader;
+  Reader reader_at(const std::byte* value) const;
   void read_all();
   void read_metadata(Reader& in, uint64_t count);
   void read_tensors(Reader& in, uint64_t count);
