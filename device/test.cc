@@ -1,0 +1,134 @@
+// Conformance of a backend's device layer; compiled once per target.
+#include <cmath>
+
+#include "backends/cpu/group.h"
+#include "device/device.h"
+#include "testing/testing.h"
+
+namespace musaic::testing {
+namespace {
+
+namespace dev = musaic::MUSAIC_TARGET;
+
+/// Error in units of the last place of the exact result.
+double ulps(float got, double exact) {
+  if (std::isnan(got) && std::isnan(exact)) return 0;
+  if (std::isinf(got) && std::fabs(exact) > 3.4028235677973366e38) return 0;
+  int e = 0;
+  std::frexp(exact, &e);
+  return std::fabs(static_cast<double>(got) - exact) / std::ldexp(1.0, std::max(e, -125) - 24);
+}
+
+TEST(Device, WideningAndNarrowingAreExact) {
+  for (std::uint32_t u = 0; u < 65536; ++u) {
+    const auto bits = static_cast<std::uint16_t>(u);
+    for (DType t : {kFloat16, kBFloat16}) {
+      const double expected = to_double(&bits, t);
+      const float got = t == kFloat16 ? dev::load(dev::Half{bits}) : dev::load(dev::BFloat16{bits});
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(got));
+        continue;
+      }
+      ASSERT_EQ(static_cast<double>(got), expected) << u;
+      ASSERT_EQ(std::signbit(got), std::signbit(expected)) << u;
+    }
+  }
+  for (int round = 0; round < 400000; ++round) {
+    auto u = static_cast<std::uint32_t>(rng()());
+    if (round % 4 == 1) u = (u & 0xffffe000u) | 0x1000u;  // ties of float16
+    if (round % 4 == 2) u = (u & 0xffff0000u) | 0x8000u;  // ties of bfloat16
+    float v;
+    std::memcpy(&v, &u, 4);
+    std::uint16_t expected;
+    dev::Half h[8];
+    dev::BFloat16 b[8];
+    dev::store(h, v);
+    dev::store(b, v);
+    from_double(&expected, kFloat16, v);
+    ASSERT_EQ(h->bits, std::isnan(v) ? 0x7e00 : expected) << u;
+    from_double(&expected, kBFloat16, v);
+    ASSERT_EQ(b->bits, std::isnan(v) ? 0x7fc0 : expected) << u;
+    const dev::F32x8 all = dev::canonical(dev::all<dev::F32x8>(v));
+    const std::uint16_t one_half = h->bits, one_bf16 = b->bits;
+    dev::store8(h, all);
+    dev::store8(b, all);
+    ASSERT_EQ(h[7].bits, one_half) << u;
+    ASSERT_EQ(b[7].bits, one_bf16) << u;
+  }
+}
+
+template <class Scalar, class Vector>
+void check_function(const char* name, Scalar scalar, Vector vector, double (*exact)(double), double bound) {
+  double worst = 0;
+  float worst_at = 0;
+  // A stride that is odd walks all exponents and signs; offset fresh each run.
+  const auto start = static_cast<std::uint32_t>(rng()());
+  for (std::uint32_t i = 0; i < 2000000; ++i) {
+    const std::uint32_t u = start + i * 2147u;
+    float x;
+    std::memcpy(&x, &u, 4);
+    const float y = scalar(x);
+    const float lane = vector(dev::all<dev::F32x8>(x))[5];
+    std::uint32_t a, b;
+    std::memcpy(&a, &y, 4);
+    std::memcpy(&b, &lane, 4);
+    ASSERT_TRUE(a == b || std::isnan(y)) << name << ": scalar and vector differ at " << x;
+    const double e = ulps(y, exact(x));
+    if (!(e <= worst)) {
+      worst = e;
+      worst_at = x;
+    }
+  }
+  EXPECT_LE(worst, bound) << name << " at " << worst_at;
+}
+
+TEST(Device, MathWithinItsStatedError) {
+  check_function(
+      "exp", [](float x) { return dev::exp(x); }, [](dev::F32x8 x) { return dev::exp(x); },
+      [](double x) { return std::exp(x); }, 1.1);
+  check_function(
+      "log", [](float x) { return dev::log(x); }, [](dev::F32x8 x) { return dev::log(x); },
+      [](double x) { return std::log(x); }, 1.0);
+  check_function(
+      "tanh", [](float x) { return dev::tanh(x); }, [](dev::F32x8 x) { return dev::tanh(x); },
+      [](double x) { return std::tanh(x); }, 2.0);
+}
+
+/// The definition, written out.
+float defined_sum(const std::vector<float>& x) {
+  const auto n = static_cast<std::int64_t>(x.size());
+  const std::int64_t w = sum_slots(n);
+  float total = 0;
+  for (std::int64_t segment = 0; segment < n; segment += kSumSegment) {
+    std::vector<float> slot(static_cast<std::size_t>(w), 0.0f);
+    for (std::int64_t i = segment; i < std::min(n, segment + kSumSegment); ++i) {
+      float& s = slot[static_cast<std::size_t>((i - segment) % w)];
+      s = std::fma(x[static_cast<std::size_t>(i)], x[static_cast<std::size_t>(i)], s);
+    }
+    for (std::size_t h = 1; h < slot.size(); h *= 2)
+      for (std::size_t i = 0; i < slot.size(); i += 2 * h) slot[i] = slot[i] + slot[i + h];
+    total = segment == 0 ? slot[0] : total + slot[0];
+  }
+  return total;
+}
+
+TEST(Device, SumFollowsItsDefinition) {
+  dev::RowGroup group;
+  for (std::int64_t n : {0,   1,    7,    8,    9,    63,   64,   65,   255,  256,   257,
+                         511, 1000, 2047, 2048, 2049, 8191, 8192, 8193, 8200, 16384, 30001}) {
+    std::vector<float> x(static_cast<std::size_t>(n));
+    for (float& v : x) v = static_cast<float>(normal());
+    const float* p = x.data();
+    const float got = group.sum(n, [&](auto c, dev::F32x8 acc) {
+      const dev::F32x8 v = c.load(p);
+      return dev::fma(v, v, acc);
+    });
+    EXPECT_EQ(got, defined_sum(x)) << n;
+    float largest = -1e30f;
+    for (float v : x) largest = std::max(largest, v);
+    EXPECT_EQ(group.max(n, -1e30f, [&](auto c) { return c.load(p); }), largest) << n;
+  }
+}
+
+}  // namespace
+}  // namespace musaic::testing

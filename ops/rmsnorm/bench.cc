@@ -1,0 +1,24 @@
+#include "bench/bench.h"
+
+namespace musaic::bench {
+namespace {
+
+/// Reads the row, writes the row; the weight stays in the cache.
+void BM_rmsnorm(benchmark::State& state, DType dtype) {
+  const std::int64_t rows = state.range(0), n = state.range(1);
+  OwnedTensor in(dtype, {rows, n}), out(dtype, {rows, n}), w(dtype, {n});
+  fill_random(in, 1);
+  fill_random(w, 2);
+  for (auto _ : state) rmsnorm(out, in, w);
+  set_traffic(state, 2 * rows * n * size_bytes(dtype));
+}
+
+void shapes(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"rows", "hidden"})->Args({1, 576})->Args({1, 4096})->Args({512, 4096})->Args({2048, 7168});
+}
+BENCHMARK_CAPTURE(BM_rmsnorm, float32, kFloat32)->Apply(shapes)->UseRealTime();
+BENCHMARK_CAPTURE(BM_rmsnorm, bfloat16, kBFloat16)->Apply(shapes)->UseRealTime();
+BENCHMARK_CAPTURE(BM_rmsnorm, float16, kFloat16)->Apply(shapes)->UseRealTime();
+
+}  // namespace
+}  // namespace musaic::bench

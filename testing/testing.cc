@@ -1,0 +1,315 @@
+#include "testing/testing.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "backends/backend.h"
+
+namespace musaic::testing {
+namespace {
+
+struct FloatFormat {
+  int mantissa_bits, bias, exponent_bits;
+  bool infinities;  // false: the e4m3fn kind, whose top exponent holds numbers
+};
+
+std::optional<FloatFormat> format_of(DType t) {
+  if (t == kFloat16) return FloatFormat{10, 15, 5, true};
+  if (t == kBFloat16) return FloatFormat{7, 127, 8, true};
+  if (t == kFloat8E5M2) return FloatFormat{2, 15, 5, true};
+  if (t == kFloat8E4M3FN) return FloatFormat{3, 7, 4, false};
+  return std::nullopt;
+}
+
+double decode(std::uint32_t bits, const FloatFormat& f) {
+  const int top = (1 << f.exponent_bits) - 1;
+  const int exponent = static_cast<int>(bits >> f.mantissa_bits) & top;
+  const std::uint32_t mantissa = bits & ((1u << f.mantissa_bits) - 1);
+  const double sign = (bits >> (f.mantissa_bits + f.exponent_bits)) & 1 ? -1.0 : 1.0;
+  if (exponent == top && f.infinities)
+    return mantissa != 0 ? std::numeric_limits<double>::quiet_NaN()
+                         : sign * std::numeric_limits<double>::infinity();
+  if (exponent == top && mantissa == (1u << f.mantissa_bits) - 1)
+    return std::numeric_limits<double>::quiet_NaN();
+  const double fraction = std::ldexp(mantissa, -f.mantissa_bits);
+  return exponent == 0 ? sign * std::ldexp(fraction, 1 - f.bias)
+                       : sign * std::ldexp(1.0 + fraction, exponent - f.bias);
+}
+
+std::uint32_t encode(double v, const FloatFormat& f) {
+  const std::uint32_t sign_bit = std::signbit(v) ? 1u << (f.mantissa_bits + f.exponent_bits) : 0u;
+  const std::uint32_t top = ((1u << f.exponent_bits) - 1) << f.mantissa_bits;
+  if (std::isnan(v))
+    return f.infinities ? top | (1u << (f.mantissa_bits - 1)) : top | ((1u << f.mantissa_bits) - 1);
+  const double a = std::fabs(v);
+  const double largest = decode(f.infinities ? top - 1 : (top | ((1u << f.mantissa_bits) - 1)) - 1, f);
+  int exponent = 0;
+  std::frexp(a, &exponent);  // a in [2^(exponent-1), 2^exponent)
+  const int quantum = std::max(exponent - 1, 1 - f.bias) - f.mantissa_bits;
+  const double rounded =
+      a == 0 || std::isinf(a) ? a : std::ldexp(std::nearbyint(std::ldexp(a, -quantum)), quantum);
+  if (rounded > largest) return sign_bit | (f.infinities ? top : (top | ((1u << f.mantissa_bits) - 1)) - 1);
+  if (rounded == 0) return sign_bit;
+  std::frexp(rounded, &exponent);
+  const int e = std::max(exponent - 1, 1 - f.bias);
+  const auto mantissa = static_cast<std::uint32_t>(std::ldexp(rounded, f.mantissa_bits - e));
+  const std::uint32_t hidden = 1u << f.mantissa_bits;
+  if (mantissa < hidden) return sign_bit | mantissa;
+  return sign_bit | (static_cast<std::uint32_t>(e + f.bias) << f.mantissa_bits) | (mantissa - hidden);
+}
+
+template <class T>
+T read(const void* p) {
+  T v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class T>
+void write(void* p, T v) {
+  std::memcpy(p, &v, sizeof v);
+}
+
+}  // namespace
+
+std::uint64_t seed() {
+  static const std::uint64_t value = [] {
+    const char* given = std::getenv("MUSAIC_SEED");
+    const std::uint64_t s = given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device{}();
+    std::printf("MUSAIC_SEED=%llu\n", static_cast<unsigned long long>(s));
+    return s;
+  }();
+  return value;
+}
+
+std::mt19937_64& rng() {
+  static std::mt19937_64 generator;
+  static std::string current = "?";
+  const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+  const std::string name = info != nullptr ? std::string(info->test_suite_name()) + "." + info->name() : "";
+  if (name != current) {
+    current = name;
+    generator.seed(seed() ^ std::hash<std::string>()(name));
+  }
+  return generator;
+}
+
+double uniform(double low, double high) { return std::uniform_real_distribution<double>(low, high)(rng()); }
+double normal() { return std::normal_distribution<double>()(rng()); }
+std::int64_t uniform_int(std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(rng());
+}
+
+double to_double(const void* p, DType t) {
+  if (t == kFloat32) return static_cast<double>(read<float>(p));
+  if (t == kFloat64) return read<double>(p);
+  if (t == kInt64) return static_cast<double>(read<std::int64_t>(p));
+  if (t == kInt32) return read<std::int32_t>(p);
+  if (t == kInt8) return read<std::int8_t>(p);
+  if (t == kUInt8 || t == kBool) return read<std::uint8_t>(p);
+  const auto f = format_of(t);
+  if (!f) throw Error("testing", "dtype", to_string(t), "one that the tests can read");
+  return decode(size_bytes(t) == 2 ? read<std::uint16_t>(p) : read<std::uint8_t>(p), *f);
+}
+
+void from_double(void* p, DType t, double v) {
+  if (t == kFloat32) return write(p, static_cast<float>(v));
+  if (t == kFloat64) return write(p, v);
+  if (t == kInt64) return write(p, static_cast<std::int64_t>(v));
+  if (t == kInt32) return write(p, static_cast<std::int32_t>(v));
+  if (t == kInt8) return write(p, static_cast<std::int8_t>(v));
+  if (t == kUInt8 || t == kBool) return write(p, static_cast<std::uint8_t>(v));
+  const auto f = format_of(t);
+  if (!f) throw Error("testing", "dtype", to_string(t), "one that the tests can write");
+  const std::uint32_t bits = encode(v, *f);
+  if (size_bytes(t) == 2)
+    write(p, static_cast<std::uint16_t>(bits));
+  else
+    write(p, static_cast<std::uint8_t>(bits));
+}
+
+double round_to(DType t, double v) {
+  unsigned char element[8];
+  from_double(element, t, v);
+  return to_double(element, t);
+}
+
+double epsilon(DType t) {
+  if (t == kFloat64) return 0x1p-53;
+  if (t == kFloat32) return 0x1p-24;
+  return std::ldexp(1.0, -format_of(t)->mantissa_bits - 1);
+}
+
+double smallest(DType t) {
+  if (t == kFloat64) return std::numeric_limits<double>::denorm_min();
+  if (t == kFloat32) return 0x1p-149;
+  return std::ldexp(1.0, 1 - format_of(t)->bias - format_of(t)->mantissa_bits);
+}
+
+Buffer::Buffer(DType dtype, std::vector<std::int64_t> shape, std::int64_t offset_elements,
+               std::vector<std::int64_t> strides) {
+  const auto item = static_cast<std::size_t>(size_bytes(dtype));
+  Tensor t(nullptr, dtype, shape.data(), strides.empty() ? nullptr : strides.data(),
+           static_cast<int>(shape.size()), Device{});
+  std::int64_t reach = 0;
+  for (int d = 0; d < t.ndim(); ++d) reach += (t.size(d) - 1) * t.stride(d);
+  const std::size_t body = (t.numel() > 0 ? static_cast<std::size_t>(reach) + 1 : 0) * item;
+  const std::size_t offset = static_cast<std::size_t>(offset_elements) * item;
+  memory_.resize(2 * kGuard + 64 + offset + body);
+  const std::size_t base = reinterpret_cast<std::uintptr_t>(memory_.data()) % 64;
+  const std::size_t start = kGuard + (64 - base) % 64 + offset;
+  tensor_ = Tensor(memory_.data() + start, dtype, shape.data(), strides.empty() ? nullptr : strides.data(),
+                   static_cast<int>(shape.size()), Device{});
+  owned_.assign(memory_.size(), false);
+  for (std::int64_t i = 0; i < numel(); ++i) {
+    const auto at = static_cast<std::size_t>(static_cast<unsigned char*>(element(i)) - memory_.data());
+    for (std::size_t b = 0; b < item; ++b) owned_[at + b] = true;
+  }
+  poison();
+}
+
+void* Buffer::element(std::int64_t i) {
+  std::int64_t offset = 0;
+  for (int d = tensor_.ndim() - 1; d >= 0; --d) {
+    offset += (i % tensor_.size(d)) * tensor_.stride(d);
+    i /= tensor_.size(d);
+  }
+  return tensor_.data_as<unsigned char>() + offset * size_bytes(tensor_.dtype());
+}
+
+double Buffer::get(std::int64_t i) { return to_double(element(i), tensor_.dtype()); }
+
+Buffer& Buffer::fill(const std::function<double(std::int64_t)>& value) {
+  for (std::int64_t i = 0; i < numel(); ++i) set(i, value(i));
+  return *this;
+}
+
+Buffer& Buffer::fill_normal(double scale) {
+  return fill([&](std::int64_t) { return scale * normal(); });
+}
+
+Buffer& Buffer::poison() {
+  // 0x7f7f7f7f is a large float32 but 0x7f repeated is no NaN there; ff repeated is a NaN in every float
+  // format.
+  const bool is_float = tensor_.dtype().code == kFloat32.code || tensor_.dtype().code >= kBFloat16.code;
+  std::memset(memory_.data(), is_float && tensor_.dtype() != kBool ? 0xff : 0x7f, memory_.size());
+  pattern_ = memory_;
+  return *this;
+}
+
+std::vector<double> Buffer::values() {
+  std::vector<double> v(static_cast<std::size_t>(numel()));
+  for (std::int64_t i = 0; i < numel(); ++i) v[static_cast<std::size_t>(i)] = get(i);
+  return v;
+}
+
+std::vector<unsigned char> Buffer::bytes() {
+  const auto item = static_cast<std::size_t>(size_bytes(tensor_.dtype()));
+  std::vector<unsigned char> v(static_cast<std::size_t>(numel()) * item);
+  for (std::int64_t i = 0; i < numel(); ++i)
+    std::memcpy(v.data() + static_cast<std::size_t>(i) * item, element(i), item);
+  return v;
+}
+
+void Buffer::expect_guards_intact(const char* name) {
+  for (std::size_t i = 0; i < memory_.size(); ++i)
+    if (!owned_[i] && memory_[i] != pattern_[i]) {
+      ADD_FAILURE() << name << ": guard byte written, "
+                    << static_cast<std::ptrdiff_t>(i) - (tensor_.data_as<unsigned char>() - memory_.data())
+                    << " bytes from the tensor's start";
+      return;
+    }
+}
+
+const std::vector<std::string>& targets() {
+  static const std::vector<std::string> list = [] {
+    std::vector<std::string> names;
+    for (const cpu::Path& p : cpu::paths()) {
+      if (p.supported())
+        names.push_back("cpu:" + std::string(p.name));
+      else
+        std::printf("not run: target cpu:%s (this processor lacks it)\n", p.name);
+    }
+    return names;
+  }();
+  return list;
+}
+
+void use_target(const std::string& name) { cpu::force_path(name.c_str() + 4); }
+
+void OnTarget::TearDown() { cpu::force_path(nullptr); }
+
+std::string target_test_name(const ::testing::TestParamInfo<std::string>& info) {
+  std::string s = info.param;
+  for (char& c : s)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return s;
+}
+
+void expect_same_bytes_everywhere(const std::function<std::vector<unsigned char>()>& f) {
+  std::vector<unsigned char> first;
+  std::string first_name;
+  const int threads_before = num_threads();
+  for (const std::string& target : targets()) {
+    use_target(target);
+    for (int threads : {1, 2, 3}) {
+      set_num_threads(threads);
+      const std::vector<unsigned char> bytes = f();
+      const std::string name = target + " with " + std::to_string(threads) + " threads";
+      if (first_name.empty()) {
+        first = bytes;
+        first_name = name;
+        continue;
+      }
+      ASSERT_EQ(bytes.size(), first.size());
+      for (std::size_t i = 0; i < bytes.size(); ++i)
+        if (bytes[i] != first[i]) {
+          ADD_FAILURE() << "byte " << i << " of " << bytes.size() << " differs: " << first_name << " has "
+                        << int{first[i]} << ", " << name << " has " << int{bytes[i]};
+          break;
+        }
+    }
+  }
+  set_num_threads(threads_before);
+  cpu::force_path(nullptr);
+}
+
+void expect_close(const std::vector<double>& actual, const std::vector<double>& expected,
+                  const std::function<double(std::int64_t)>& tolerance, const std::string& what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  double worst = 1.0;
+  std::size_t worst_at = actual.size();
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double a = actual[i], e = expected[i];
+    if (a == e || (std::isnan(a) && std::isnan(e))) continue;
+    const double t = tolerance(static_cast<std::int64_t>(i));
+    const double ratio = std::isfinite(a) && std::isfinite(e) && t > 0
+                             ? std::fabs(a - e) / t
+                             : std::numeric_limits<double>::infinity();
+    if (!(ratio <= worst)) {
+      worst = ratio;
+      worst_at = i;
+    }
+  }
+  if (worst_at < actual.size())
+    ADD_FAILURE() << what << ": element " << worst_at << " of " << actual.size() << " is " << actual[worst_at]
+                  << ", expected " << expected[worst_at] << " within "
+                  << tolerance(static_cast<std::int64_t>(worst_at)) << " (" << worst
+                  << " times the tolerance)";
+}
+
+void expect_error(const std::function<void()>& f, const std::vector<std::string>& parts) {
+  try {
+    f();
+  } catch (const Error& e) {
+    for (const std::string& part : parts)
+      EXPECT_NE(std::string(e.what()).find(part), std::string::npos)
+          << "the error's text is \"" << e.what() << "\", expected \"" << part << "\" in it";
+    return;
+  }
+  ADD_FAILURE() << "no error, expected one with \"" << (parts.empty() ? "" : parts[0]) << "\"";
+}
+
+}  // namespace musaic::testing
