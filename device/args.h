@@ -25,4 +25,16 @@ struct RowView {
   std::int64_t inner_stride = 0;
 };
 
+/// A vector of any stride, whose element type may be known at run time only (`bytes` an element).
+struct VectorView {
+  void* data = nullptr;  // null: not given
+  std::int64_t stride = 0;
+  std::int32_t bytes = 0;
+};
+
+inline VectorView vector_of(const Tensor& t) {
+  if (!t) return {};
+  return {t.data(), t.size(0) > 1 ? t.stride(0) : 0, static_cast<std::int32_t>(size_bytes(t.dtype()))};
+}
+
 }  // namespace musaic
