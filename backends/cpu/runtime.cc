@@ -6,6 +6,10 @@
 
 #include "backends/backend.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace musaic {
 
 #define MUSAIC_CPU_PATH(ns, path, test) \
@@ -19,17 +23,22 @@ namespace cpu {
 namespace {
 
 #if defined(__x86_64__)
-// __builtin_cpu_supports also asks whether the system saves the wide registers.
-bool has_v3() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
-         __builtin_cpu_supports("f16c");
+// clang 14 does not know this name in __builtin_cpu_supports.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
-bool has_v4() {
+// __builtin_cpu_supports also asks whether the system saves the wide registers.
+[[maybe_unused]] bool has_v3() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
+         has_f16c();
+}
+[[maybe_unused]] bool has_v4() {
   return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 #endif
-bool always() { return true; }
+[[maybe_unused]] bool always() { return true; }
 
 const Path kPaths[] = {
 #define MUSAIC_CPU_PATH(ns, path, test) {path, test, &ns::op_table},
