@@ -23,9 +23,11 @@ enum class TokenType : int32_t {
   kByte = 6,
 };
 
-/// Everything that decides how text becomes tokens. `Tokenizer::from_gguf` fills it from a file; tests and
-/// fuzzers fill it by hand.
+/// Everything that decides how text becomes tokens.
 struct Vocabulary {
+  /// Reads tokenizer.ggml.* from the file; the texts stay in the file. Throws as Tokenizer::from_gguf does.
+  static Vocabulary from_gguf(const GgufFile& file);
+
   std::string source = "vocabulary";  ///< stands in error texts
   std::string model;  ///< "gpt2": byte-level BPE; "llama": SentencePiece BPE with byte fallback
   std::string pre;    ///< name of the pre-tokenizer; "gpt2" only
