@@ -6,5 +6,8 @@
 #include "device/group.h"
 #include "device/math.h"
 #include "device/number.h"
+#include "device/philox.h"
 #include "device/rows.h"
 #include "device/vec.h"
+#include "device/weights.h"
+#include "device/wide.h"

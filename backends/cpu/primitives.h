@@ -61,6 +61,14 @@ MUSAIC_FN F32x8 select(Mask8 m, F32x8 a, F32x8 b) {
   return __builtin_bit_cast(F32x8, (m & __builtin_bit_cast(I32x8, a)) | (~m & __builtin_bit_cast(I32x8, b)));
 #endif
 }
+/// a where a > b, else b (so b where a is NaN).
+MUSAIC_FN F32x8 larger(F32x8 a, F32x8 b) {
+#if defined(__AVX2__)
+  return _mm256_max_ps(a, b);
+#else
+  return select(a > b, a, b);
+#endif
+}
 MUSAIC_FN bool any(Mask8 m) {
 #if defined(__AVX2__)
   return _mm256_movemask_ps(__builtin_bit_cast(F32x8, m)) != 0;
