@@ -117,8 +117,8 @@ struct GgufTensor {
 /// tensor whole inside the file and the padding behind the last one there. Movable; const calls are
 /// thread-safe.
 ///
-/// All errors are musaic::Error and name the file and the key or tensor. Memory: 48 bytes a metadata entry
-/// and 72 a tensor; nothing is copied out of the file.
+/// All errors are musaic::Error and name the file and the key or tensor. Memory: below 100 bytes for each
+/// entry and tensor; nothing is copied out of the file.
 class GgufFile {
  public:
   /// Maps and checks the file at `path`.

@@ -15,8 +15,7 @@ foreach(target gguf tokenizer)
   add_executable(fuzz_${target}_replay
     ${CMAKE_CURRENT_LIST_DIR}/fuzz_${target}.cc ${CMAKE_CURRENT_LIST_DIR}/replay_main.cc)
   target_link_libraries(fuzz_${target}_replay PRIVATE musaic_llm_text)
-  add_test(NAME fuzz_${target}_replay COMMAND fuzz_${target}_replay
-    ${musaic_llm_corpus}/${target} ${CMAKE_CURRENT_LIST_DIR}/corpus/${target})
+  add_test(NAME fuzz_${target}_replay COMMAND fuzz_${target}_replay ${musaic_llm_corpus}/${target})
   set_tests_properties(fuzz_${target}_replay PROPERTIES FIXTURES_REQUIRED llm_corpus)
 endforeach()
 
