@@ -25,7 +25,8 @@ MUSAIC_FN PhiloxBlock philox4x32(PhiloxBlock counter, std::uint64_t key) {
 
 /// The library's stream of 64-bit numbers r_0, r_1, ... r_15: block j / 2 of the counter (8 offset + j / 2,
 /// subsequence), its low half first. Offsets below 2^61 share no block.
-MUSAIC_FN std::uint64_t random_bits(std::uint64_t seed, std::uint64_t offset, std::uint64_t subsequence, int j) {
+MUSAIC_FN std::uint64_t random_bits(std::uint64_t seed, std::uint64_t offset, std::uint64_t subsequence,
+                                    int j) {
   const std::uint64_t position = 8 * offset + static_cast<std::uint64_t>(j / 2);
   const PhiloxBlock out =
       philox4x32({{static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32),

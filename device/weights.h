@@ -7,9 +7,9 @@
 
 namespace musaic::MUSAIC_TARGET {
 
-inline constexpr float kSmallestTemperature = 1.17549435e-38f;    // 2^-126; below it a row takes its argmax
-inline constexpr float kLargestTemperature = 1.26765060e+30f;     // 2^100
-inline constexpr float kFarBelowTheMaximum = -1.70141183e+38f;    // -2^127: weight 0 at any temperature
+inline constexpr float kSmallestTemperature = 1.17549435e-38f;  // 2^-126; below it a row takes its argmax
+inline constexpr float kLargestTemperature = 1.26765060e+30f;   // 2^100
+inline constexpr float kFarBelowTheMaximum = -1.70141183e+38f;  // -2^127: weight 0 at any temperature
 
 MUSAIC_FN float inverse_temperature(float t) {
   return div(1.0f, t > kLargestTemperature ? kLargestTemperature : t);
@@ -32,8 +32,8 @@ MUSAIC_FN int weight_exponent(float max) {
   return e > 0 ? (e + 23) / 24 * 24 : -(-e / 24 * 24);
 }
 
-/// Splits a weight into two non-negative ints, high * 2^20 + low, high <= 2^20 and low < 2^20, whose sums over
-/// up to 1024 entries fit an int. Every step is exact where it can change the result.
+/// Splits a weight into two non-negative ints, high * 2^20 + low, high <= 2^20 and low < 2^20, whose sums
+/// over up to 1024 entries fit an int. Every step is exact where it can change the result.
 struct WeightScale {
   float a, b;  // their product is 2^(20 - E); two, since it may exceed a float's range
 
@@ -54,6 +54,16 @@ MUSAIC_FN WeightScale weight_scale(int exponent) {
   const int n = 20 - exponent, half = n >> 1;
   return {from_bits(static_cast<std::uint32_t>(half + 127) << 23),
           from_bits(static_cast<std::uint32_t>(n - half + 127) << 23)};
+}
+
+/// The sum of split weights: eight lanes of both parts.
+MUSAIC_FN std::uint64_t sum_of_parts(I32x8 high, I32x8 low) {
+  std::uint64_t h = 0, l = 0;
+  for (int i = 0; i < 8; ++i) {
+    h += static_cast<std::uint32_t>(high[i]);
+    l += static_cast<std::uint32_t>(low[i]);
+  }
+  return (h << 20) + l;
 }
 
 /// A key whose unsigned order is the order of the floats; -0 has the place of +0. No NaNs.

@@ -1,6 +1,6 @@
-#include <algorithm>
-
 #include "bench/bench.h"
+
+#include <algorithm>
 
 namespace musaic::bench {
 namespace {

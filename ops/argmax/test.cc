@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr std::int64_t kSizes[] = {1,  2,  3,  5,  7,  8,   9,   11,   15,   17,   31,   33,
+constexpr std::int64_t kSizes[] = {1,  2,  3,  5,   7,   8,    9,    11,   15,   17,   31,    33,
                                    63, 65, 97, 127, 129, 1000, 2047, 2048, 2049, 4099, 32768, 128256};
 
 std::int64_t integer(Buffer& b, std::int64_t i) { return static_cast<std::int64_t>(b.get(i)); }
@@ -49,11 +49,9 @@ TEST_P(Argmax, EveryPositionIsFound) {
 }
 
 TEST_P(Argmax, ZerosInfinitiesAndNans) {
-  const std::vector<std::vector<double>> rows = {{-0.0, 0.0, -1.0},       {-1.0, 0.0, -0.0},
-                                                 {-kInf, -kInf, -kInf},   {kNan, kNan, kNan},
-                                                 {kNan, -kInf, kNan},     {kNan, -kInf, -5.0},
-                                                 {1.0, kInf, kInf},       {kNan, 3.0, 3.0},
-                                                 {-0.0, -0.0, kNan}};
+  const std::vector<std::vector<double>> rows = {
+      {-0.0, 0.0, -1.0},   {-1.0, 0.0, -0.0}, {-kInf, -kInf, -kInf}, {kNan, kNan, kNan}, {kNan, -kInf, kNan},
+      {kNan, -kInf, -5.0}, {1.0, kInf, kInf}, {kNan, 3.0, 3.0},      {-0.0, -0.0, kNan}};
   for (DType dtype : kFloatTypes)
     for (std::int64_t repeat : {1, 11, 700}) {  // within a vector, across vectors, across parts
       const auto count = static_cast<std::int64_t>(rows.size()), n = 3 * repeat;
@@ -112,8 +110,8 @@ TEST(ArgmaxBits, SameEverywhere) {
 }
 
 TEST(ArgmaxErrors, NameTheArgument) {
-  Buffer in(kFloat32, {4, 8}), out(kInt32, {4}), out5(kInt32, {5}), floats(kFloat32, {4}), ints(kInt32, {4, 8}),
-      none(kFloat32, {4, 0});
+  Buffer in(kFloat32, {4, 8}), out(kInt32, {4}), out5(kInt32, {5}), floats(kFloat32, {4}),
+      ints(kInt32, {4, 8}), none(kFloat32, {4, 0});
   expect_error([&] { argmax(out5, in); }, {"argmax: out: shape [5]", "batch_size=4", "from input"});
   expect_error([&] { argmax(floats, in); }, {"argmax: out: dtype float32", "int32, int64"});
   expect_error([&] { argmax(out, ints); }, {"argmax: input: dtype int32"});
