@@ -30,6 +30,8 @@ MUSAIC_FN float from_bits(std::uint32_t a) { return __builtin_bit_cast(float, a)
 MUSAIC_FN std::int32_t to_int(float a) { return static_cast<std::int32_t>(a); }
 MUSAIC_FN float to_float(std::int32_t a) { return static_cast<float>(a); }
 MUSAIC_FN float select(bool m, float a, float b) { return m ? a : b; }
+MUSAIC_FN float larger(float a, float b) { return a > b ? a : b; }
+MUSAIC_FN float smaller(float a, float b) { return a < b ? a : b; }
 
 MUSAIC_FN F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
 #if defined(__FMA__)
@@ -61,12 +63,20 @@ MUSAIC_FN F32x8 select(Mask8 m, F32x8 a, F32x8 b) {
   return __builtin_bit_cast(F32x8, (m & __builtin_bit_cast(I32x8, a)) | (~m & __builtin_bit_cast(I32x8, b)));
 #endif
 }
-/// a where a > b, else b (so b where a is NaN).
+/// a > b ? a : b, which is b where one of them is NaN.
 MUSAIC_FN F32x8 larger(F32x8 a, F32x8 b) {
 #if defined(__AVX2__)
   return _mm256_max_ps(a, b);
 #else
   return select(a > b, a, b);
+#endif
+}
+/// a < b ? a : b, which is b where one of them is NaN.
+MUSAIC_FN F32x8 smaller(F32x8 a, F32x8 b) {
+#if defined(__AVX2__)
+  return _mm256_min_ps(a, b);
+#else
+  return select(a < b, a, b);
 #endif
 }
 MUSAIC_FN bool any(Mask8 m) {

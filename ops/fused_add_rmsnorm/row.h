@@ -35,7 +35,7 @@ struct FusedAddRmsnormRow {
 inline void fused_add_rmsnorm_rows(const FusedAddRmsnormArgs& args, Stream stream) {
   for_float_kind(args.dtype, [&](auto* t) {
     using T = std::remove_pointer_t<decltype(t)>;
-    launch_rows(stream, args.num_rows, 2 * args.hidden_size, FusedAddRmsnormRow<T>{args});
+    launch_rows(stream, args.num_rows, args.hidden_size, FusedAddRmsnormRow<T>{args});
   });
 }
 
