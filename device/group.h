@@ -5,7 +5,9 @@
 // in the last, ragged chunk absent lanes load as +0 and are not stored.
 //
 //   group.each(n, [&](auto c) { c.store(y, c.load(x) * c.load(w)); });
-//   float s = group.sum(n, [&](auto c, F32x8 acc) { const F32x8 v = c.load(x); return fma(v, v, acc); });
+//   group.each_of(count, n, [&](std::int64_t j, auto c) { ... });    // each over `count` rows of n, j = 0
+//   ... count - 1 group.sync();    // what lanes read and wrote before is done before any lane goes on float
+//   s = group.sum(n, [&](auto c, F32x8 acc) { const F32x8 v = c.load(x); return fma(v, v, acc); });
 //
 // The sum is the library's one definition of a float sum over n elements. W = 256 slots for n <= 2048, 1024
 // above; slot s starts at +0 and takes the elements i = s (mod W) in rising order, one rounding each; then
@@ -44,6 +46,21 @@ struct FullChunk {
   MUSAIC_FN void store(T* row, F32x8 v) const {
     store8(row + begin, canonical(v));
   }
+  /// For rows of pairs, as this chunk's lanes count them: x of lane i is row[2 (begin + i)], y the element
+  /// after it.
+  template <class T>
+  MUSAIC_FN void load_pairs(const T* row, F32x8& x, F32x8& y) const {
+    const F32x8 a = load8(row + 2 * begin), b = load8(row + 2 * begin + 8);
+    x = even_lanes(a, b);
+    y = odd_lanes(a, b);
+  }
+  template <class T>
+  MUSAIC_FN void store_pairs(T* row, F32x8 x, F32x8 y) const {
+    x = canonical(x);
+    y = canonical(y);
+    store8(row + 2 * begin, interleave_low(x, y));
+    store8(row + 2 * begin + 8, interleave_high(x, y));
+  }
   /// v in lanes that exist, otherwise `absent`.
   MUSAIC_FN F32x8 keep(F32x8 v, F32x8 absent) const {
     (void)absent;
@@ -67,6 +84,26 @@ struct TailChunk {
     float w[8];
     store8(w, v);
     for (int i = 0; i < count; ++i) MUSAIC_TARGET::store(row + begin + i, w[i]);
+  }
+  template <class T>
+  MUSAIC_FN void load_pairs(const T* row, F32x8& x, F32x8& y) const {
+    float v[8] = {0, 0, 0, 0, 0, 0, 0, 0}, w[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    for (int i = 0; i < count; ++i) {
+      v[i] = MUSAIC_TARGET::load(row[2 * (begin + i)]);
+      w[i] = MUSAIC_TARGET::load(row[2 * (begin + i) + 1]);
+    }
+    x = load8(v);
+    y = load8(w);
+  }
+  template <class T>
+  MUSAIC_FN void store_pairs(T* row, F32x8 x, F32x8 y) const {
+    float v[8], w[8];
+    store8(v, x);
+    store8(w, y);
+    for (int i = 0; i < count; ++i) {
+      MUSAIC_TARGET::store(row + 2 * (begin + i), v[i]);
+      MUSAIC_TARGET::store(row + 2 * (begin + i) + 1, w[i]);
+    }
   }
   MUSAIC_FN F32x8 keep(F32x8 v, F32x8 absent) const { return select(lane_index() < count, v, absent); }
 };

@@ -1,6 +1,7 @@
 // Eight lanes of float32 and the scalar forms of the same operations, so that one expression serves both.
 // primitives.h gives: F32x8, I32x8, U32x8 with + - * & | ^ << >> and comparisons; fma, div, sqrt, select,
-// larger, smaller, as_bits, from_bits, to_int (truncating), to_float, splat, any, load8, store8.
+// larger, smaller, as_bits, from_bits, to_int (truncating), to_float, splat, any, load8, store8, even_lanes,
+// odd_lanes, interleave_low, interleave_high.
 #pragma once
 
 #include "primitives.h"

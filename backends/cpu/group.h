@@ -15,6 +15,13 @@ class RowGroup {
   }
 
   template <class F>
+  MUSAIC_FN void each_of(std::int64_t count, std::int64_t n, F f) const {
+    for (std::int64_t j = 0; j < count; ++j) each(n, [&](auto c) { f(j, c); });
+  }
+
+  MUSAIC_FN void sync() const {}
+
+  template <class F>
   MUSAIC_FN float sum(std::int64_t n, F f) {
     const std::int64_t vectors = sum_slots(n) / 8;
     float total = 0.0f;

@@ -160,4 +160,37 @@ MUSAIC_FN float tree_sum(F32x8 v) {
   return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
 }
 
+/// Lanes 0, 2, 4, 6 of a, then of b; and lanes 1, 3, 5, 7.
+MUSAIC_FN F32x8 even_lanes(F32x8 a, F32x8 b) {
+#if defined(__AVX2__)
+  const __m256d halves = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88));
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(halves, 0xd8));
+#else
+  return F32x8{a[0], a[2], a[4], a[6], b[0], b[2], b[4], b[6]};
+#endif
+}
+MUSAIC_FN F32x8 odd_lanes(F32x8 a, F32x8 b) {
+#if defined(__AVX2__)
+  const __m256d halves = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd));
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(halves, 0xd8));
+#else
+  return F32x8{a[1], a[3], a[5], a[7], b[1], b[3], b[5], b[7]};
+#endif
+}
+/// The first and the second half of a[0], b[0], a[1], b[1], ..., a[7], b[7].
+MUSAIC_FN F32x8 interleave_low(F32x8 a, F32x8 b) {
+#if defined(__AVX2__)
+  return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x20);
+#else
+  return F32x8{a[0], b[0], a[1], b[1], a[2], b[2], a[3], b[3]};
+#endif
+}
+MUSAIC_FN F32x8 interleave_high(F32x8 a, F32x8 b) {
+#if defined(__AVX2__)
+  return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x31);
+#else
+  return F32x8{a[4], b[4], a[5], b[5], a[6], b[6], a[7], b[7]};
+#endif
+}
+
 }  // namespace musaic::MUSAIC_TARGET
