@@ -11,8 +11,7 @@ if(MUSAIC_WERROR)
   target_compile_options(musaic_options INTERFACE -Werror)
 endif()
 if(MUSAIC_SANITIZE)
-  target_compile_options(musaic_options INTERFACE -fsanitize=${MUSAIC_SANITIZE} -fno-sanitize-recover=all
-                                                  -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=${MUSAIC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${MUSAIC_SANITIZE})
 endif()
 

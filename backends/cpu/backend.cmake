@@ -38,6 +38,8 @@ foreach(path ${MUSAIC_CPU_PATHS})
     target_compile_options(musaic_cpu_${path} PRIVATE -Wno-missing-braces)
   endif()
   target_link_libraries(musaic_cpu_${path} PRIVATE musaic_options)
+  # A shared library exports the operators, not the kernels.
+  set_target_properties(musaic_cpu_${path} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_sources(musaic PRIVATE $<TARGET_OBJECTS:musaic_cpu_${path}>)
   string(TOUPPER ${path} upper)
   set_property(SOURCE backends/cpu/runtime.cc APPEND PROPERTY COMPILE_DEFINITIONS MUSAIC_HAS_CPU_${upper})
