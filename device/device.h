@@ -1,5 +1,5 @@
 // All that a kernel may use. The backend that compiles a kernel sets two things: MUSAIC_TARGET, the namespace
-// of its code (cpu_v3, cuda, ...), and the include path that "primitives.h" is found on.
+// of its code (cpu_v3, ...), and the include path that "primitives.h" is found on.
 #pragma once
 
 #include "device/fault.h"

@@ -9,10 +9,12 @@ struct U128 {
   std::uint64_t high, low;
 };
 
+MUSAIC_FN std::uint64_t low_half(std::uint64_t a) { return static_cast<std::uint32_t>(a); }
+
 MUSAIC_FN U128 multiply_wide(std::uint64_t a, std::uint64_t b) {
-  const std::uint64_t a0 = a & 0xffffffffu, a1 = a >> 32, b0 = b & 0xffffffffu, b1 = b >> 32;
-  const std::uint64_t low = a0 * b0, middle = a1 * b0 + (low >> 32), other = a0 * b1 + (middle & 0xffffffffu);
-  return {a1 * b1 + (middle >> 32) + (other >> 32), (other << 32) | (low & 0xffffffffu)};
+  const std::uint64_t a0 = low_half(a), a1 = a >> 32, b0 = low_half(b), b1 = b >> 32;
+  const std::uint64_t low = a0 * b0, middle = a1 * b0 + (low >> 32), other = a0 * b1 + low_half(middle);
+  return {a1 * b1 + (middle >> 32) + (other >> 32), (other << 32) | low_half(low)};
 }
 
 /// High 64 bits of a * b.

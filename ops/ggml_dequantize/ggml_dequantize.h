@@ -26,8 +26,8 @@ std::int64_t ggml_row_bytes(std::int64_t type, std::int64_t elements);
 /// \param n       columns of out; need not be a multiple of the block
 ///
 /// Tier: exact. Values are computed in float32, where only the addition of a block's minimum rounds, then
-/// rounded once to out's dtype. (sgl_kernel computes in float16, whose range and precision its float32 and
-/// bfloat16 results keep.)
+/// rounded once to out's dtype. (Other implementations compute in float16, whose range and precision
+/// their float32 and bfloat16 results keep.)
 void ggml_dequantize(const Tensor& out, const Tensor& weight, std::int64_t type, std::int64_t m,
                      std::int64_t n, Stream stream = {});
 
