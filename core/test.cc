@@ -26,7 +26,7 @@ TEST(Tensor, HasDlpacksLayout) {
       static_cast<int>(DeviceType::kRocm) == kDLROCM && static_cast<int>(DeviceType::kMusa) == kDLExtDev);
   float data[6];
   const Tensor t(data, kFloat32, {2, 3});
-  const Tensor copy = t;
+  const Tensor copy = t;  // NOLINT(performance-unnecessary-copy-initialization): what is tested
   const auto* dl = reinterpret_cast<const DLTensor*>(&copy);
   EXPECT_EQ(dl->data, data);
   EXPECT_EQ(dl->ndim, 2);
