@@ -10,7 +10,8 @@ MUSAIC_FN void store_row(To* to, const From* from, std::int64_t n) {
   if constexpr (std::is_same_v<To, From>) {
     std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(To));
   } else {
-    RowGroup().each(n, [&](auto c) { c.store(to, c.load(from)); });
+    RowGroup group;
+    group.each(n, [&](auto c) { c.store(to, c.load(from)); });
   }
 }
 

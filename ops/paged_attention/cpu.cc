@@ -87,7 +87,7 @@ void find_offsets(const PagedAttentionArgs& a, const Request& r, std::int64_t sp
 template <int Q, class T>
 MUSAIC_FN void score8(const float* queries, std::int64_t query_stride, const T* keys,
                       const std::int64_t* offsets, std::int64_t dim, float scale, float* scores) {
-  // Accumulators enough to hide the latency of fma, few enough for 16 registers.
+  // Enough sums to hide the latency of fma; with Q queries and one key they fit 16 registers.
   constexpr int K = Q == 1 ? 8 : Q == 4 ? 2 : 4;
   constexpr int kSums = (Q * K + 7) / 8;
   for (int k0 = 0; k0 < 8; k0 += K) {
@@ -95,11 +95,11 @@ MUSAIC_FN void score8(const float* queries, std::int64_t query_stride, const T* 
     for (int k = 0; k < K; ++k) key[k] = keys + offsets[k0 + k];
     F32x8 sums[kSums * 8] = {};
     const auto add = [&](auto c) {
-      F32x8 v[K];
-      for (int k = 0; k < K; ++k) v[k] = c.load(key[k]);
-      for (int q = 0; q < Q; ++q) {
-        const F32x8 x = load8(queries + q * query_stride + c.begin);
-        for (int k = 0; k < K; ++k) sums[q * K + k] = fma(x, v[k], sums[q * K + k]);
+      F32x8 x[Q];
+      for (int q = 0; q < Q; ++q) x[q] = load8(queries + q * query_stride + c.begin);
+      for (int k = 0; k < K; ++k) {
+        const F32x8 v = c.load(key[k]);
+        for (int q = 0; q < Q; ++q) sums[q * K + k] = fma(x[q], v, sums[q * K + k]);
       }
     };
     std::int64_t d = 0;
@@ -121,11 +121,11 @@ MUSAIC_FN void add_values_chunk(const float* weights, const T* values, const std
     for (int w = 0; w < W; ++w) sums[q][w] = load8(o + q * o_stride + c.begin + 8 * w);
   for (std::int64_t j = low; j < high; ++j) {
     const T* value = values + offsets[j];
-    F32x8 v[W];
-    for (int w = 0; w < W; ++w) v[w] = c.load(value + 8 * w);
-    for (int q = 0; q < Q; ++q) {
-      const F32x8 p = all<F32x8>(weights[q * kSplit + j]);
-      for (int w = 0; w < W; ++w) sums[q][w] = fma(p, v[w], sums[q][w]);
+    F32x8 p[Q];
+    for (int q = 0; q < Q; ++q) p[q] = all<F32x8>(weights[q * kSplit + j]);
+    for (int w = 0; w < W; ++w) {
+      const F32x8 v = c.load(value + 8 * w);
+      for (int q = 0; q < Q; ++q) sums[q][w] = fma(p[q], v, sums[q][w]);
     }
   }
   for (int q = 0; q < Q; ++q)
@@ -182,7 +182,8 @@ void write_row(const PagedAttentionArgs& a, std::int64_t token, std::int64_t hea
   const bool nothing = s.maximum == minus_infinity();
   for_float_kind(a.dtype, [&](auto* t) {
     auto* out = static_cast<decltype(t)>(a.out) + token * a.out_token_stride + head * a.out_head_stride;
-    RowGroup().each(a.v_head_dim, [&](auto c) {
+    RowGroup group;
+    group.each(a.v_head_dim, [&](auto c) {
       c.store(out, nothing ? F32x8{} : div(load8(s.values + c.begin), all<F32x8>(s.weight)));
     });
   });
@@ -348,7 +349,8 @@ class Attention {
         const auto* q = static_cast<const std::remove_pointer_t<decltype(type)>*>(a_.query) +
                         t.token(row) * a_.query_token_stride + t.head(row) * a_.query_head_stride;
         float* to = s.queries + row * a_.plan.k_padded;
-        RowGroup().each(a_.k_head_dim, [&](auto c) { store8(to + c.begin, c.load(q)); });
+        RowGroup group;
+        group.each(a_.k_head_dim, [&](auto c) { store8(to + c.begin, c.load(q)); });
       }
     });
   }

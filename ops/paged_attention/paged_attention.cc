@@ -34,11 +34,13 @@ PagedAttentionPlan plan_for(std::int64_t num_tokens, std::int64_t num_requests, 
   p.max_splits = ceil_div(max_context, kAttentionSplit);
   p.state_bytes = round_up(num_requests, 64);
   p.scratch_bytes = round_up(kRows * (p.k_padded + 2 * p.v_padded + kAttentionSplit) * kFloat, 64);
-  p.partial_bytes = num_tokens * num_heads * p.max_splits * p.partial_floats() * kFloat;
-  p.splits_apart = p.max_splits > 1 && p.workers > 1 &&
-                   num_tokens * num_kv_heads * p.head_chunks <= kTilesPerWorker * p.workers &&
-                   p.partial_bytes <= kMostPartialBytes;
-  if (!p.splits_apart) p.partial_bytes = 0;
+  const std::int64_t token_bytes = num_heads * p.max_splits * p.partial_floats() * kFloat,
+                     token_tiles = std::max<std::int64_t>(num_kv_heads * p.head_chunks, 1),
+                     most_tokens =
+                         p.max_splits > 1 && p.workers > 1 ? kTilesPerWorker * p.workers / token_tiles : 0;
+  p.splits_apart = num_tokens <= most_tokens && num_tokens * token_bytes <= kMostPartialBytes;
+  // Of the largest call that may want it, so that more tokens never want less.
+  p.partial_bytes = std::min(std::min(num_tokens, most_tokens) * token_bytes, kMostPartialBytes);
   return p;
 }
 
@@ -164,11 +166,17 @@ void paged_attention(const Tensor& out, const Tensor& lse, const Tensor& query, 
 
 std::int64_t paged_attention_workspace_bytes(const Tensor& query, const Tensor& k_cache,
                                              const Tensor& v_cache, const Tensor& page_table) {
-  Check check("paged_attention_workspace_bytes");
-  check.tensor("query", query).rank(3, 3);
-  check.tensor("k_cache", k_cache).rank(4, 4);
-  check.tensor("v_cache", v_cache).rank(4, 4);
-  check.tensor("page_table", page_table).rank(2, 2);
+  const Check check("paged_attention_workspace_bytes");
+  const struct {
+    const char* name;
+    const Tensor& tensor;
+    int rank;
+  } shapes[] = {
+      {"query", query, 3}, {"k_cache", k_cache, 4}, {"v_cache", v_cache, 4}, {"page_table", page_table, 2}};
+  for (const auto& s : shapes)
+    check.that(s.tensor.ndim() == s.rank, s.name,
+               "shape " + shape_to_string(s.tensor.shape(), s.tensor.ndim()),
+               std::to_string(s.rank) + " dimensions");
   return plan_for(query.size(0), page_table.size(0), query.size(1), k_cache.size(2), query.size(2),
                   v_cache.size(3), page_table.size(1) * k_cache.size(1))
       .workspace_bytes();

@@ -74,8 +74,9 @@ void paged_attention(const Tensor& out, const Tensor& lse, const Tensor& query, 
                      const Tensor& query_starts, double scale, std::int64_t window = 0, double soft_cap = 0.0,
                      bool causal = true, Stream stream = {}, Workspace workspace = {});
 
-/// Bytes of workspace that paged_attention wants for tensors of these shapes (their contents are not read).
-/// It grows with each size and, on the CPU, with num_threads() at the time of the call.
+/// Bytes of workspace that paged_attention wants for tensors of these shapes; they need no memory. More
+/// tokens, requests, pages of a table or (on the CPU) threads, as num_threads() says at the time of the call,
+/// never want less, so a caller may ask once for its largest batch.
 std::int64_t paged_attention_workspace_bytes(const Tensor& query, const Tensor& k_cache,
                                              const Tensor& v_cache, const Tensor& page_table);
 

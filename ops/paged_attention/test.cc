@@ -578,6 +578,33 @@ TEST(PagedAttentionBits, LseIsOptional) {
   EXPECT_EQ(a.bytes(), b.bytes());
 }
 
+TEST(PagedAttentionWorkspace, NeverShrinksWithTheBatch) {
+  const Tensor k(static_cast<void*>(nullptr), kFloat16, {9, 16, 3, 64});
+  const int threads = num_threads();
+  for (int n : {1, 2, 3}) {
+    set_num_threads(n);
+    std::int64_t largest = 0, most_pages = 0;
+    for (std::int64_t tokens = 0; tokens < 40; ++tokens) {
+      const Tensor query(static_cast<void*>(nullptr), kFloat32, {tokens, 9, 64}),
+          table(static_cast<void*>(nullptr), kInt32, {tokens, 100});
+      const std::int64_t bytes = paged_attention_workspace_bytes(query, k, k, table);
+      EXPECT_GE(bytes, largest) << tokens << " tokens";
+      largest = bytes;
+    }
+    for (std::int64_t pages = 1; pages < 3000000; pages = pages * 3 / 2 + 1) {
+      const Tensor query(static_cast<void*>(nullptr), kFloat32, {2, 9, 64}),
+          table(static_cast<void*>(nullptr), kInt32, {2, pages});
+      const std::int64_t bytes = paged_attention_workspace_bytes(query, k, k, table);
+      EXPECT_GE(bytes, most_pages) << pages << " pages";
+      most_pages = bytes;
+    }
+    EXPECT_LT(most_pages, std::int64_t{80} << 20);
+  }
+  set_num_threads(threads);
+  expect_error([&] { paged_attention_workspace_bytes(k, k, k, k); },
+               {"paged_attention_workspace_bytes: query: shape [9, 16, 3, 64]", "3 dimensions"});
+}
+
 TEST(PagedAttentionErrors, NameTheArgument) {
   Buffer query(kFloat16, {3, 6, 8}), out(kFloat16, {3, 6, 5}), lse(kFloat32, {3, 6}),
       k(kBFloat16, {4, 16, 2, 8}), v(kBFloat16, {4, 16, 2, 5}), table(kInt32, {3, 4}), lengths(kInt32, {3}),
