@@ -24,6 +24,9 @@ struct Backend {
   FaultRecord* faults;  // visible to host and device
 };
 
+/// Makes a backend serve all devices of a type; for start-up, since calls look it up without a lock.
+void add_backend(DeviceType type, const Backend& backend);
+
 /// The backend that serves a device; an Error that names the backends which were built if there is none.
 const Backend& backend_for(Device device);
 

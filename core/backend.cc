@@ -3,10 +3,25 @@
 #include "musaic/check.h"
 
 namespace musaic {
+namespace {
+
+constexpr std::int32_t kDeviceTypes = 32;
+const Backend* added[kDeviceTypes] = {};
+
+}  // namespace
+
+void add_backend(DeviceType type, const Backend& backend) {
+  added[static_cast<std::int32_t>(type)] = &backend;
+}
 
 const Backend& backend_for(Device device) {
   if (device.type == DeviceType::kCpu) return cpu::backend();
-  throw Error("musaic", "device", to_string(device), "a device with a backend in this build: cpu");
+  const auto type = static_cast<std::int32_t>(device.type);
+  if (type >= 0 && type < kDeviceTypes && added[type] != nullptr) return *added[type];
+  std::string built = "cpu";
+  for (const Backend* b : added)
+    if (b != nullptr) built += std::string(", ") + b->name;
+  throw Error("musaic", "device", to_string(device), "a device with a backend in this build: " + built);
 }
 
 void raise_recorded_fault(const Backend& backend) {

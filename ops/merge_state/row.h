@@ -22,9 +22,12 @@ struct MergeStateHead {
     const float read_a = *row_of<const float>(a.s_a, row), read_b = *row_of<const float>(a.s_b, row);
     const float s_a = read_a == infinity ? -infinity : read_a, s_b = read_b == infinity ? -infinity : read_b;
     const bool empty_a = s_a == -infinity, empty_b = s_b == -infinity;
-    const float m = s_a < s_b ? s_b : s_a;
-    // A side without a key is never multiplied, so what its vector holds is of no account.
-    const float w_a = exp(s_a - m), w_b = exp(s_b - m);
+    // The greater weight is e^0 = 1. A side without a key is never multiplied, so what its vector holds is of
+    // no account.
+    const bool b_leads = s_a < s_b;
+    const float m = b_leads ? s_b : s_a;
+    const float lesser = exp((b_leads ? s_a : s_b) - m);
+    const float w_a = b_leads ? lesser : 1.0f, w_b = b_leads ? 1.0f : lesser;
     const float z = w_a + w_b;
     const F32x8 p_a = all<F32x8>(div(w_a, z)), p_b = all<F32x8>(div(w_b, z));
     const float s = empty_a ? s_b : empty_b ? s_a : m + log(z);
