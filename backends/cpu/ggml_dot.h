@@ -1,5 +1,10 @@
-// The CPU's a8 products: quantised activation rows and tiles of dot products with quantised weights.
+// The CPU's a8 products: quantised activation rows, and tiles of dot products with quantised weights. Here
+// for any instruction set; ggml_dot_avx2.h has the fast form.
 #pragma once
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#include "backends/cpu/ggml_dot_avx2.h"
+#else
 
 #include "device/device.h"
 #include "ops/ggml_dequantize/codes.h"
@@ -121,3 +126,5 @@ inline void a8_tile(const std::uint8_t* weight, std::int64_t row_bytes, std::int
 }
 
 }  // namespace musaic::MUSAIC_TARGET
+
+#endif

@@ -18,12 +18,20 @@ constexpr std::int64_t a8_blocks(const GgmlLayout& layout, std::int64_t k) {
   return ggml_blocks(layout, k) * (layout.block_elements / kA8Block);
 }
 
-/// Blocks in the workspace for a row of `blocks`: repeated until they fill whole groups of eight, for a
-/// backend that reads weight rows as one stream of groups.
-constexpr std::int64_t a8_stream_blocks(std::int64_t blocks) {
+/// Rows up to this many blocks may be repeated in the workspace until they fill whole groups of eight, for a
+/// backend that reads short weight rows as one stream of groups; longer ones are padded to whole groups.
+inline constexpr std::int64_t kA8RepeatedBlocks = 32;
+constexpr std::int64_t a8_row_blocks(std::int64_t blocks) {
+  if (blocks > kA8RepeatedBlocks) return (blocks + 7) / 8 * 8;
   std::int64_t repeated = blocks;
   while (repeated % 8 != 0) repeated += blocks;
   return repeated;
+}
+/// At least a8_row_blocks of as many blocks or fewer.
+constexpr std::int64_t a8_most_row_blocks(std::int64_t blocks) {
+  const std::int64_t repeated = 8 * (blocks < kA8RepeatedBlocks ? blocks : kA8RepeatedBlocks);
+  const std::int64_t padded = (blocks + 7) / 8 * 8;
+  return repeated > padded ? repeated : padded;
 }
 
 struct GgmlMulMatArgs {

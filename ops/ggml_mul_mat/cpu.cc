@@ -36,8 +36,8 @@ void quantize_rows(const GgmlMulMatArgs& a, std::int64_t blocks, std::int64_t to
 
 void block_product(const GgmlMulMatArgs& a) {
   const std::int64_t blocks = a8_blocks(a.layout, a.k);
-  const std::int64_t token_bytes = a8_stream_blocks(blocks) * kA8BlockBytes;
-  quantize_rows(a, blocks, token_bytes);
+  const std::int64_t token_bytes = a8_row_blocks(blocks) * kA8BlockBytes;
+  if (blocks > 0) quantize_rows(a, blocks, token_bytes);
   for_block_type(a.layout.type, [&](auto* type) {
     using Block = std::remove_pointer_t<decltype(type)>;
     auto body = [&](std::int64_t begin, std::int64_t end) {
@@ -46,8 +46,11 @@ void block_product(const GgmlMulMatArgs& a) {
         const std::int64_t rows = end - r < kRowChunk ? end - r : kRowChunk;
         for (std::int64_t t = 0; t < a.num_tokens; t += kTokenTile) {
           const std::int64_t tokens = a.num_tokens - t < kTokenTile ? a.num_tokens - t : kTokenTile;
-          a8_tile<Block>(a.weight + r * a.row_bytes, a.row_bytes, rows, a.workspace + t * token_bytes,
-                         token_bytes, tokens, blocks, tile, kRowChunk);
+          if (blocks == 0)
+            for (float& v : tile) v = 0.0f;
+          else
+            a8_tile<Block>(a.weight + r * a.row_bytes, a.row_bytes, rows, a.workspace + t * token_bytes,
+                           token_bytes, tokens, blocks, tile, kRowChunk);
           store_tile(a, tile, t, tokens, r, rows);
         }
       }

@@ -1,6 +1,5 @@
 #include "ops/ggml_mul_mat/ggml_mul_mat.h"
 
-#include <algorithm>
 #include <string>
 
 #include "backends/backend.h"
@@ -14,11 +13,10 @@ using Launcher = void (*OpTable::*)(const GgmlMulMatArgs&, Stream);
 
 /// Bytes of M quantised rows of K elements; -1 if they exceed int64.
 std::int64_t workspace_bytes(std::int64_t m, std::int64_t k) {
-  // The sizes below stay inside int64 for these.
-  if (k > std::int64_t{1} << 52) return -1;
-  const std::int64_t small = a8_stream_blocks((k + kA8Block - 1) / kA8Block), large = (k + 255) / 256 * 8;
+  if (k > std::int64_t{1} << 52) return -1;  // what follows stays inside int64
+  const std::int64_t blocks = a8_most_row_blocks((k + kA8Block - 1) / kA8Block);
   std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(std::max(small, large) * kA8BlockBytes, m, &bytes)) return -1;
+  if (__builtin_mul_overflow(blocks * kA8BlockBytes, m, &bytes)) return -1;
   return bytes;
 }
 

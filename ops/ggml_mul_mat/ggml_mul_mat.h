@@ -55,8 +55,8 @@ void ggml_mul_mat_a8(const Tensor& out, const Tensor& weight, const Tensor& x, s
 void ggml_mul_mat_vec_a8(const Tensor& out, const Tensor& weight, const Tensor& x, std::int64_t type,
                          std::int64_t row, Stream stream = {}, Workspace workspace = {});
 
-/// Workspace of both for M rows of K elements, whatever the format. Throws for sizes below zero or beyond
-/// int64.
+/// Workspace of both for M rows of K elements, whatever the format; enough for fewer rows or elements too.
+/// Throws for sizes below zero or beyond int64.
 std::int64_t ggml_mul_mat_a8_workspace_bytes(std::int64_t M, std::int64_t K);
 
 }  // namespace musaic
