@@ -24,12 +24,12 @@ constexpr OtherType kOtherTypes[] = {
 }  // namespace
 
 const GgmlLayout& checked_ggml_layout(const char* op, std::int64_t type) {
-  std::string known;
-  for (const GgmlLayout& l : kGgmlLayouts) {
+  for (const GgmlLayout& l : kGgmlLayouts)
     if (static_cast<std::int64_t>(l.type) == type) return l;
+  std::string known;
+  for (const GgmlLayout& l : kGgmlLayouts)
     known += (known.empty() ? "" : ", ") + std::string(l.name) + " (" +
              std::to_string(static_cast<std::int64_t>(l.type)) + ")";
-  }
   std::string got = std::to_string(type);
   for (const OtherType& o : kOtherTypes)
     if (o.type == type) got += " (" + std::string(o.name) + ")";
@@ -50,9 +50,9 @@ std::int64_t checked_ggml_bytes(const char* op, const GgmlLayout& layout, std::i
 void check_plain_alignment(const Check& check, const GgmlLayout& layout, const Tensor& weight) {
   const auto off =
       reinterpret_cast<std::uintptr_t>(weight.data()) % static_cast<std::uintptr_t>(layout.block_bytes);
-  check.that(
-      !is_plain(layout) || off == 0, "weight", "an address " + std::to_string(off) + " bytes off",
-      std::string("a multiple of the ") + std::to_string(layout.block_bytes) + " bytes of " + layout.name);
+  if (is_plain(layout) && off != 0)
+    check.fail("weight", "an address " + std::to_string(off) + " bytes off",
+               "a multiple of the " + std::to_string(layout.block_bytes) + " bytes of " + layout.name);
 }
 
 std::int64_t ggml_row_bytes(std::int64_t type, std::int64_t elements) {
@@ -72,9 +72,10 @@ void ggml_dequantize(const Tensor& out, const Tensor& weight, std::int64_t type,
       .contiguous()
       .aligned();
   const std::int64_t elements = out.numel(), bytes = checked_ggml_bytes(kOp, layout, 1, elements);
-  check.that(weight.numel() == bytes, "weight", std::to_string(weight.numel()) + " bytes",
-             std::to_string(bytes) + " bytes (" + std::to_string(elements) + " elements of " + layout.name +
-                 ", from m, n and type)");
+  if (weight.numel() != bytes)
+    check.fail("weight", std::to_string(weight.numel()) + " bytes",
+               std::to_string(bytes) + " bytes (" + std::to_string(elements) + " elements of " + layout.name +
+                   ", from m, n and type)");
   check_plain_alignment(check, layout, weight);
   check.no_overlap("out", out, "weight", weight, false);
 

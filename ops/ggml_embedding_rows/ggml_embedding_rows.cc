@@ -22,10 +22,10 @@ void ggml_embedding_rows(const Tensor& out, const Tensor& weight, const Tensor& 
       .aligned();
   check.tensor("weight", weight).dtype({kUInt8}).contiguous();
   const std::int64_t row_bytes = checked_ggml_bytes(kOp, layout, 1, hidden_size);
-  check.that(row_bytes == 0 || weight.numel() % row_bytes == 0, "weight",
-             std::to_string(weight.numel()) + " bytes",
-             "whole rows of " + std::to_string(row_bytes) + " bytes (hidden_size=" +
-                 std::to_string(hidden_size.value()) + " of " + layout.name + ", from out)");
+  if (row_bytes != 0 && weight.numel() % row_bytes != 0)
+    check.fail("weight", std::to_string(weight.numel()) + " bytes",
+               "whole rows of " + std::to_string(row_bytes) + " bytes (hidden_size=" +
+                   std::to_string(hidden_size.value()) + " of " + layout.name + ", from out)");
   check_plain_alignment(check, layout, weight);
   check.no_overlap("out", out, "weight", weight, false);
   check.no_overlap("out", out, "ids", ids, false);
