@@ -7,13 +7,12 @@
 
 namespace musaic::MUSAIC_TARGET {
 
-/// e^x for x in [-104, 89] or NaN.
+/// e^x = p * 2^n: returns p, and n in the low bits of `shifted`, above the bits of 1.5 * 2^23.
 template <class V>
-MUSAIC_FN V exp_in_range(V x) {
-  using Int = typename IntOf<V>::Signed;
+MUSAIC_FN V exp_parts(V x, V& shifted) {
   // Adding 1.5 * 2^23 leaves round(x / ln 2) in the low mantissa bits.
   const V magic = all<V>(12582912.0f);
-  const V shifted = fma(x, all<V>(1.44269504f), magic);
+  shifted = fma(x, all<V>(1.44269504f), magic);
   const V n = shifted - magic;
   // ln 2 = high + low; the product with the high part is exact since it has 15 trailing zero bits.
   const V r = fma(n, all<V>(-1.42860677e-6f), fma(n, all<V>(-0.693145752f), x));
@@ -22,7 +21,23 @@ MUSAIC_FN V exp_in_range(V x) {
   q = fma(q, r, all<V>(4.16663624e-2f));
   q = fma(q, r, all<V>(0.166665733f));
   q = fma(q, r, all<V>(0.5f));
-  const V p = fma(q, r * r, r) + all<V>(1.0f);
+  return fma(q, r * r, r) + all<V>(1.0f);
+}
+
+/// e^x for x in [-80, 80]: the bits of exp() at fewer steps, since 2^n is a normal float.
+template <class V>
+MUSAIC_FN V exp_near_zero(V x) {
+  V shifted;
+  const V p = exp_parts(x, shifted);
+  return from_bits(as_bits(p) + (as_bits(shifted) << 23));
+}
+
+/// e^x for x in [-104, 89] or NaN.
+template <class V>
+MUSAIC_FN V exp_in_range(V x) {
+  using Int = typename IntOf<V>::Signed;
+  V shifted;
+  const V p = exp_parts(x, shifted);
   // 2^n in two factors: each is a normal float, and only the last product rounds.
   const Int e = __builtin_bit_cast(Int, as_bits(shifted) - all_bits<V>(0x4b400000u));
   const Int half = e >> 1;

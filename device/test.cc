@@ -178,5 +178,96 @@ TEST(Device, SumFollowsItsDefinition) {
   }
 }
 
+TEST(Device, ShortExponentialHasTheSameBits) {
+  const auto start = static_cast<std::uint32_t>(uniform_int(0, 40));
+  for (std::uint32_t u = start; u < 0x42a00000u; u += 41) {  // to 80
+    for (std::uint32_t sign : {0u, 0x80000000u}) {
+      const float x = dev::from_bits(u | sign);
+      ASSERT_EQ(dev::as_bits(dev::exp_near_zero(x)), dev::as_bits(dev::exp(x))) << x;
+    }
+  }
+}
+
+// The vectors that the authors of the generator publish with it (Random123, kat_vectors).
+TEST(Device, PhiloxGivesItsKnownAnswers) {
+  const auto expect = [](dev::PhiloxBlock counter, std::uint64_t key, std::vector<std::uint32_t> words) {
+    const dev::PhiloxBlock out = dev::philox4x32(counter, key);
+    EXPECT_EQ(std::vector<std::uint32_t>(out.word, out.word + 4), words);
+  };
+  expect({{0, 0, 0, 0}}, 0, {0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u});
+  const std::uint32_t ones = ~std::uint32_t{0};
+  expect({{ones, ones, ones, ones}}, ~std::uint64_t{0}, {0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu});
+  expect({{0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u}}, 0x299f31d0a4093822u,
+         {0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u});
+  for (int j = 0; j < 10; ++j) {
+    const std::uint64_t seed = rng()(), offset = rng()(), subsequence = rng()();
+    const std::uint64_t position = 8 * offset + static_cast<std::uint64_t>(j / 2);
+    const dev::PhiloxBlock out = dev::philox4x32(
+        {{static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32),
+          static_cast<std::uint32_t>(subsequence), static_cast<std::uint32_t>(subsequence >> 32)}},
+        seed);
+    const int w = j % 2 == 0 ? 0 : 2;
+    EXPECT_EQ(dev::random_bits(seed, offset, subsequence, j),
+              out.word[w] | std::uint64_t{out.word[w + 1]} << 32);
+  }
+}
+
+TEST(Device, WideProductsAndShifts) {
+  __extension__ typedef unsigned __int128 Wide;
+  const auto join = [](dev::U128 a) { return Wide{a.high} << 64 | a.low; };
+  for (int round = 0; round < 100000; ++round) {
+    const std::uint64_t a = rng()() >> uniform_int(0, 63), b = rng()() >> uniform_int(0, 63);
+    const Wide product = Wide{a} * b;
+    ASSERT_TRUE(join(dev::multiply_wide(a, b)) == product);
+    ASSERT_EQ(dev::multiply_high(a, b), static_cast<std::uint64_t>(product >> 64));
+    const int shift = static_cast<int>(uniform_int(0, 127));
+    ASSERT_TRUE(join(dev::shift_left(a, shift)) == Wide{a} << shift);
+    const Wide up = (product >> shift) + ((product >> shift << shift) != product ? 1 : 0);
+    if (up >> 64 == 0) {
+      ASSERT_EQ(dev::shift_right_up(dev::multiply_wide(a, b), shift), static_cast<std::uint64_t>(up));
+    }
+    const Wide other = Wide{b} << shift;
+    ASSERT_EQ(dev::compare(dev::multiply_wide(a, b), dev::shift_left(b, shift)),
+              product < other ? -1 : product > other);
+  }
+  EXPECT_EQ(dev::shift_right_up({0, 5}, 149), 1u);
+  EXPECT_EQ(dev::shift_right_up({0, 0}, 149), 0u);
+}
+
+TEST(Device, WeightsAreTheFloorsOfTheirRow) {
+  const auto check = [](float max) {
+    const int e = dev::weight_exponent(max);
+    const auto m = static_cast<double>(max);
+    EXPECT_EQ(e % 24, 0);
+    EXPECT_TRUE(m >= 0x1p-24 && m <= 1.0 ? e == 0 : m <= std::ldexp(1.0, e) && m > std::ldexp(1.0, e - 24))
+        << max << " " << e;
+    const dev::WeightScale scale = dev::weight_scale(e);
+    for (int i = 0; i < 20; ++i) {
+      const float p = i == 0 ? max : max * static_cast<float>(std::exp(-uniform(0, 60)));
+      const auto exact = static_cast<std::uint64_t>(std::ldexp(static_cast<double>(p), 40 - e));
+      ASSERT_EQ(scale.weight(p), exact) << p << " of " << max;
+      dev::I32x8 high, low;
+      scale.split(dev::all<dev::F32x8>(p), high, low);
+      ASSERT_EQ(dev::sum_of_parts(high, low), 8 * exact);
+    }
+    EXPECT_GE(scale.weight(max), 1u << 16);
+  };
+  for (int e = -149; e < 128; ++e) {
+    const float power = std::ldexp(1.0f, e);
+    for (float max : {power, std::nextafter(power, 0.0f), std::nextafter(power, 3e38f)})
+      if (max > 0) check(max);
+  }
+  for (int i = 0; i < 1000; ++i) check(static_cast<float>(std::exp(uniform(-103, 88))));
+}
+
+TEST(Device, OrderKeysSortAsNumbers) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> rising = {-infinity, -3e38f, -1.0f, -1e-45f, 0.0f, 1e-45f, 1.0f, 3e38f, infinity};
+  for (std::size_t i = 0; i + 1 < rising.size(); ++i)
+    EXPECT_LT(dev::order_key(rising[i]), dev::order_key(rising[i + 1]));
+  for (float v : rising) EXPECT_EQ(dev::value_of_key(dev::order_key(v)), v);
+  EXPECT_EQ(dev::order_key(-0.0f), dev::order_key(0.0f));
+}
+
 }  // namespace
 }  // namespace musaic::testing

@@ -9,18 +9,17 @@ namespace musaic::MUSAIC_TARGET {
 
 inline constexpr float kSmallestTemperature = 1.17549435e-38f;  // 2^-126; below it a row takes its argmax
 inline constexpr float kLargestTemperature = 1.26765060e+30f;   // 2^100
-inline constexpr float kFarBelowTheMaximum = -1.70141183e+38f;  // -2^127: weight 0 at any temperature
 
 MUSAIC_FN float inverse_temperature(float t) {
   return div(1.0f, t > kLargestTemperature ? kLargestTemperature : t);
 }
 
-/// e^((x - max) / T): at most 1, and 1 at the maximum. x is no NaN; max is finite.
+/// e^((x - max) / T): at most 1, and 1 at the maximum. x is no NaN; max is finite. Exponents below -28 are
+/// taken as -28, since e^-28 < 2^-40 and all of those have weight 0.
 template <class V>
 MUSAIC_FN V relative_probability(V x, float max, float inverse_temperature) {
-  const V d = x - all<V>(max);
-  const V bounded = select(d < all<V>(kFarBelowTheMaximum), all<V>(kFarBelowTheMaximum), d);
-  return exp(bounded * all<V>(inverse_temperature));
+  const V t = (x - all<V>(max)) * all<V>(inverse_temperature);
+  return exp_near_zero(larger(t, all<V>(-28.0f)));
 }
 
 /// E of a row: 0 while its maximum is in [2^-24, 1], else the smallest multiple of 24 with maximum <= 2^E.

@@ -75,7 +75,8 @@ class Best {
   float add(Mask8 wanted, F32x8 x, std::int64_t first, float bound) {
     for (int j = 0; j < 8; ++j)
       if (wanted[j] != 0)
-        keys_[count_++] = (std::uint64_t{order_key(x[j])} << 32) | (0xffffffffu - static_cast<std::uint32_t>(first + j));
+        keys_[count_++] =
+            (std::uint64_t{order_key(x[j])} << 32) | (0xffffffffu - static_cast<std::uint32_t>(first + j));
     if (count_ + 8 <= Capacity) return bound;
     select_largest(keys_, count_, k_);
     count_ = k_;
@@ -120,8 +121,10 @@ class Best {
   std::int64_t k_ = 0, count_ = 0;
 };
 
-/// A number that at least k of the 8 n given ones reach, close to the k-th largest; `lowest` if there are fewer.
-inline float lower_bound_of_largest(const F32x8* values, std::int64_t n, std::int64_t k, float max, float lowest) {
+/// A number that at least k of the 8 n given ones reach, close to the k-th largest; `lowest` if there are
+/// fewer.
+inline float lower_bound_of_largest(const F32x8* values, std::int64_t n, std::int64_t k, float max,
+                                    float lowest) {
   if (8 * n < k) return lowest;
   std::uint32_t low = order_key(lowest), high = order_key(max);
   while (low < high) {

@@ -15,23 +15,30 @@ class Quotient {
 
   /// Writes round(w / sum) for eight weights, given as floats (every weight has at most 24 significant bits).
   template <class T>
-  MUSAIC_FN void store(T* out, const float* w, int count) const {
-    for (int i = 0; i < count; ++i) {
-      const double q = static_cast<double>(w[i]) * inverse_;
-      const std::uint64_t bits = __builtin_bit_cast(std::uint64_t, q);
-      const bool decided = ((bits + kMargin) & kBelow25Bits) > 2 * kMargin;
-      narrow(out + i, decided || w[i] == 0.0f ? q : decide(static_cast<std::uint64_t>(w[i]), bits));
+  MUSAIC_FN void store(T* out, const float* w) const {
+    double q[8];
+    bool open[8];
+    bool any_open = false;
+    for (int i = 0; i < 8; ++i) q[i] = static_cast<double>(w[i]) * inverse_;
+    for (int i = 0; i < 8; ++i) {
+      open[i] = ((bits_of(q[i]) + kMargin) & kBelow25Bits) <= 2 * kMargin && w[i] != 0.0f;
+      any_open |= open[i];
     }
+    if (any_open)
+      for (int i = 0; i < 8; ++i)
+        if (open[i]) q[i] = decide(static_cast<std::uint64_t>(w[i]), bits_of(q[i]));
+    for (int i = 0; i < 8; ++i) narrow(out + i, q[i]);
   }
 
  private:
   static constexpr std::uint64_t kBelow25Bits = (std::uint64_t{1} << 28) - 1, kMargin = 16;
 
+  static MUSAIC_FN std::uint64_t bits_of(double q) { return __builtin_bit_cast(std::uint64_t, q); }
   static MUSAIC_FN void narrow(float* p, double q) { *p = static_cast<float>(q); }
   template <class T>
   static MUSAIC_FN void narrow(T* p, double q) {
     // Round to odd at 24 bits; then one rounding to 11 bits or fewer is the rounding of q itself.
-    const std::uint64_t bits = __builtin_bit_cast(std::uint64_t, q);
+    const std::uint64_t bits = bits_of(q);
     const std::uint64_t rest = (std::uint64_t{1} << 29) - 1;
     const float cut = static_cast<float>(__builtin_bit_cast(double, bits & ~rest));
     MUSAIC_TARGET::store(p, from_bits(as_bits(cut) | ((bits & rest) != 0 ? 1u : 0u)));

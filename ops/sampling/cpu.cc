@@ -96,37 +96,37 @@ class Sampler {
   /// The mass of the entries that stand before `end` in the order and pass min-p where `with_min_p`; the sum
   /// of each block to `masses`, if given.
   std::uint64_t mass(Place end, bool with_min_p, std::uint64_t* masses) const {
-    const F32x8 least = all<F32x8>(with_min_p ? least_probability_ : 0.0f);
-    const bool whole = end.index == kEnd.index;
+    const bool whole = end.index == kEnd.index, all_shares = !with_min_p || rule_.min_p <= 0.0f;
     std::uint64_t total = 0;
     for (std::int64_t b = 0; b < blocks_; ++b) {
-      I32x8 high{}, low{};
-      if (whole) {
-        entries_.each(b * block_, end_of(b), [&](std::int64_t, F32x8 x) {
-          const F32x8 p = probability(x);
-          I32x8 h, l;
-          split(p, h, l);
-          const Mask8 counted = p >= least;
-          high += h & counted;
-          low += l & counted;
-        });
-      } else if (any(s_.maxima[b] >= all<F32x8>(end.value))) {
-        entries_.each(b * block_, end_of(b), [&](std::int64_t i, F32x8 x) {
-          const Mask8 kept = before8(i, x, end);
-          if (!any(kept)) return;
-          const F32x8 p = probability(x);
-          I32x8 h, l;
-          split(p, h, l);
-          const Mask8 counted = kept & (p >= least);
-          high += h & counted;
-          low += l & counted;
-        });
-      }
-      const std::uint64_t sum = sum_of_parts(high, low);
+      std::uint64_t sum = 0;
+      if (whole)
+        sum = all_shares ? block_mass<false, false>(b, end) : block_mass<false, true>(b, end);
+      else if (any(s_.maxima[b] >= all<F32x8>(end.value)))
+        sum = all_shares ? block_mass<true, false>(b, end) : block_mass<true, true>(b, end);
       total += sum;
       if (masses != nullptr) masses[b] = sum;
     }
     return total;
+  }
+
+  template <bool kBefore, bool kMinP>
+  std::uint64_t block_mass(std::int64_t b, Place end) const {
+    I32x8 high{}, low{};
+    entries_.each(b * block_, end_of(b), [&](std::int64_t i, F32x8 x) {
+      Mask8 kept = ~Mask8{};
+      if constexpr (kBefore) {
+        kept = before8(i, x, end);
+        if (!any(kept)) return;
+      }
+      const F32x8 p = probability(x);
+      I32x8 h, l;
+      split(p, h, l);
+      if constexpr (kMinP) kept &= p >= all<F32x8>(least_probability_);
+      high += kBefore || kMinP ? h & kept : h;
+      low += kBefore || kMinP ? l & kept : l;
+    });
+    return sum_of_parts(high, low);
   }
 
   /// The entry whose inclusive prefix over what mass(end, with_min_p, masses) summed is the first above

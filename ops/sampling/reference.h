@@ -140,10 +140,11 @@ inline std::int64_t sample_logits(const std::vector<double>& logits, float tempe
   return sample(logits, relative_probabilities(logits, temperature), 0, f, r);
 }
 
-/// The filters on exact probabilities in float64: 1 kept, 0 cut, -1 within `tolerance` of a threshold (a
-/// share of the mass, or of the largest).
+/// The filters on exact probabilities in float64: 1 kept, 0 cut, -1 too close to call: the mass before the
+/// entry within `mass_tolerance` (a share of the mass) of top-p's threshold, the probability within
+/// `share_tolerance` (a share of the largest) of min-p's, or a probability below mass_tolerance.
 inline std::vector<int> support_float64(const std::vector<double>& values, const std::vector<double>& p,
-                                        const Filters& f, double tolerance) {
+                                        const Filters& f, double mass_tolerance, double share_tolerance) {
   const std::vector<std::int64_t> order = total_order(values);
   const auto size = static_cast<std::int64_t>(p.size());
   const std::int64_t first_k = f.top_k > 0 && f.top_k < size ? f.top_k : size;
@@ -151,16 +152,16 @@ inline std::vector<int> support_float64(const std::vector<double>& values, const
   for (std::int64_t i = 0; i < (f.top_k_first ? first_k : size); ++i)
     mass += p[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])];
   const double max = p[static_cast<std::size_t>(order[0])];
+  const double top_p = static_cast<double>(f.top_p) * mass;
+  const double min_p = std::min(static_cast<double>(f.min_p), 1.0) * max;
   std::vector<int> kept(p.size(), 0);
   for (std::int64_t i = 0; i < first_k; ++i) {
     const auto x = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);
-    const double top_p = static_cast<double>(f.top_p) * mass, min_p = static_cast<double>(f.min_p) * max;
-    const bool by_mass = f.top_p >= 1.0f || i == 0 || sum < top_p,
-               by_share = f.min_p <= 0.0f || p[x] >= min_p;
-    const bool near = (f.top_p < 1.0f && i > 0 && std::fabs(sum - top_p) <= tolerance * mass) ||
-                      (f.min_p > 0.0f && std::fabs(p[x] - min_p) <= tolerance * max) ||
-                      p[x] <= tolerance * mass;
-    kept[x] = near ? -1 : by_mass && by_share ? 1 : 0;
+    const bool has_top_p = f.top_p < 1.0f && i > 0, has_min_p = f.min_p > 0.0f;
+    const bool near = (has_top_p && std::fabs(sum - top_p) <= mass_tolerance * mass) ||
+                      (has_min_p && std::fabs(p[x] - min_p) <= share_tolerance * max) ||
+                      p[x] <= mass_tolerance * mass;
+    kept[x] = near ? -1 : (!has_top_p || sum < top_p) && (!has_min_p || p[x] >= min_p) ? 1 : 0;
     sum += p[x];
   }
   return kept;

@@ -30,11 +30,10 @@ class SoftmaxRow {
       weight_scale(0).split(relative_probability(x, max, inverse), high, low);
       float w[8];
       store8(w, fma(to_float(high), all<F32x8>(1048576.0f), to_float(low)));
-      const std::int64_t left = entries_.size - i;
-      if (left >= 8)
-        quotient.store(y_ + i, w, 8);
-      else
-        quotient.store(y_ + i, w, static_cast<int>(left));
+      if (i + 8 <= entries_.size) return quotient.store(y_ + i, w);
+      Out last[8];
+      quotient.store(last, w);
+      for (std::int64_t j = 0; i + j < entries_.size; ++j) y_[i + j] = last[j];
     });
   }
 

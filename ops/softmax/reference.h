@@ -34,7 +34,7 @@ inline std::vector<float> relative_probabilities(const std::vector<double>& logi
   std::vector<float> e(logits.size(), 0.0f);
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const float d = rounded_to_float(logits[i]) - max;
-    if (d >= -0x1p127f) e[i] = exp(d * inverse);
+    e[i] = exp(std::max(d * inverse, -28.0f));  // e^-28 < 2^-40: weight 0
   }
   return e;
 }
