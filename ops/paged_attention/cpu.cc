@@ -83,17 +83,25 @@ void find_offsets(const PagedAttentionArgs& a, const Request& r, std::int64_t sp
   for (j = high; j % 8 != 0; ++j) offsets[j] = offsets[high - 1];
 }
 
+/// Brings a row of n elements nearer while others are computed with.
+template <class T>
+MUSAIC_FN void prefetch_row(const T* row, std::int64_t n) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  for (std::int64_t i = 0; i < n; i += kLine) __builtin_prefetch(row + i);
+}
+
 /// Scaled products of Q queries with the keys of eight positions.
 template <int Q, class T>
 MUSAIC_FN void score8(const float* queries, std::int64_t query_stride, const T* keys,
                       const std::int64_t* offsets, std::int64_t dim, float scale, float* scores) {
   // Enough sums to hide the latency of fma; with Q queries and one key they fit 16 registers.
   constexpr int K = Q == 1 ? 8 : Q == 4 ? 2 : 4;
-  constexpr int kSums = (Q * K + 7) / 8;
+  constexpr int kSums = Q * K;
   for (int k0 = 0; k0 < 8; k0 += K) {
     const T* key[K];
     for (int k = 0; k < K; ++k) key[k] = keys + offsets[k0 + k];
-    F32x8 sums[kSums * 8] = {};
+    F32x8 sums[kSums];
+    for (int i = 0; i < kSums; ++i) sums[i] = F32x8{};
     const auto add = [&](auto c) {
       F32x8 x[Q];
       for (int q = 0; q < Q; ++q) x[q] = load8(queries + q * query_stride + c.begin);
@@ -105,20 +113,27 @@ MUSAIC_FN void score8(const float* queries, std::int64_t query_stride, const T* 
     std::int64_t d = 0;
     for (; d + 8 <= dim; d += 8) add(FullChunk{d});
     if (d < dim) add(TailChunk{d, static_cast<int>(dim - d)});
-    float totals[kSums * 8];
-    for (int s = 0; s < kSums; ++s) store8(totals + 8 * s, tree_sums8(sums + 8 * s) * all<F32x8>(scale));
-    for (int q = 0; q < Q; ++q) std::memcpy(scores + q * kSplit + k0, totals + q * K, K * sizeof(float));
+    for (int i = 0; i < kSums; i += 8) {
+      // The last block of eight may repeat sums, whose totals are not used.
+      F32x8 block[8];
+      for (int n = 0; n < 8; ++n) block[n] = sums[i + n < kSums ? i + n : i];
+      float totals[8];
+      store8(totals, tree_sums8(block) * all<F32x8>(scale));
+      for (int n = 0; n < 8 && i + n < kSums; n += K)
+        std::memcpy(scores + (i + n) / K * kSplit + k0, totals + n, K * sizeof(float));
+    }
   }
 }
 
-/// o += weights * values over [low, high) for Q rows and W vectors of their outputs.
+/// o += weights * values over [low, high) for Q rows and W vectors of their outputs; `o` and `values` begin
+/// at the first of these vectors.
 template <int Q, int W, class T, class Chunk>
 MUSAIC_FN void add_values_chunk(const float* weights, const T* values, const std::int64_t* offsets,
                                 std::int64_t low, std::int64_t high, Chunk c, float* o,
                                 std::int64_t o_stride) {
   F32x8 sums[Q][W];
   for (int q = 0; q < Q; ++q)
-    for (int w = 0; w < W; ++w) sums[q][w] = load8(o + q * o_stride + c.begin + 8 * w);
+    for (int w = 0; w < W; ++w) sums[q][w] = load8(o + q * o_stride + 8 * w);
   for (std::int64_t j = low; j < high; ++j) {
     const T* value = values + offsets[j];
     F32x8 p[Q];
@@ -129,7 +144,7 @@ MUSAIC_FN void add_values_chunk(const float* weights, const T* values, const std
     }
   }
   for (int q = 0; q < Q; ++q)
-    for (int w = 0; w < W; ++w) store8(o + q * o_stride + c.begin + 8 * w, sums[q][w]);
+    for (int w = 0; w < W; ++w) store8(o + q * o_stride + 8 * w, sums[q][w]);
 }
 
 template <int Q, class T>
@@ -138,12 +153,12 @@ void add_values(const float* weights, const T* values, const std::int64_t* offse
   constexpr int W = Q == 1 ? 8 : Q == 4 ? 2 : 4;
   std::int64_t d = 0;
   for (; d + 8 * W <= dim; d += 8 * W)
-    add_values_chunk<Q, W>(weights, values, offsets, low, high, FullChunk{d}, o, o_stride);
+    add_values_chunk<Q, W>(weights, values + d, offsets, low, high, FullChunk{0}, o + d, o_stride);
   for (; d + 8 <= dim; d += 8)
-    add_values_chunk<Q, 1>(weights, values, offsets, low, high, FullChunk{d}, o, o_stride);
+    add_values_chunk<Q, 1>(weights, values + d, offsets, low, high, FullChunk{0}, o + d, o_stride);
   if (d < dim)
-    add_values_chunk<Q, 1>(weights, values, offsets, low, high, TailChunk{d, static_cast<int>(dim - d)}, o,
-                           o_stride);
+    add_values_chunk<Q, 1>(weights, values + d, offsets, low, high, TailChunk{0, static_cast<int>(dim - d)},
+                           o + d, o_stride);
 }
 
 /// Calls f(std::integral_constant<int, Q>, first row) over rows in fours and one rest of one to three.
@@ -431,14 +446,22 @@ class Attention {
 
     const T* keys = static_cast<const T*>(a_.k_cache) + t.kv_head * a_.k_head_stride;
     const std::int64_t k_padded = a_.plan.k_padded;
-    // Blocks of keys outermost, so that a block is in the nearest cache for all rows.
+    const T* values = static_cast<const T*>(a_.v_cache) + t.kv_head * a_.v_head_stride;
+    // Blocks of keys outermost, so that a block is in the nearest cache for all rows. Its values and the keys
+    // of the next block are fetched meanwhile: rows of a page lie too far apart for the processor to foresee
+    // them.
     constexpr std::int64_t kBlock = 32;
-    for (std::int64_t block = low; block < high; block += kBlock)
+    for (std::int64_t block = low; block < high; block += kBlock) {
+      for (std::int64_t j = block; j < least(block + kBlock, high); ++j)
+        prefetch_row(values + v_at[j], a_.v_head_dim);
+      for (std::int64_t j = block + kBlock; j < least(block + 2 * kBlock, high); ++j)
+        prefetch_row(keys + k_offsets[j], a_.k_head_dim);
       for_row_blocks(rows, [&](auto count, std::int64_t row) {
         for (std::int64_t j = block; j < least(block + kBlock, high); j += 8)
           score8<count.value>(s.queries + row * k_padded, k_padded, keys, k_offsets + j, a_.k_head_dim,
                               a_.scale, s.scores + row * kSplit + j);
       });
+    }
 
     Span spans[kRows];
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -449,7 +472,6 @@ class Attention {
       for (std::int64_t d = 0; d < a_.plan.v_padded; d += 8) store8(parts[row].values + d, F32x8{});
     }
 
-    const T* values = static_cast<const T*>(a_.v_cache) + t.kv_head * a_.v_head_stride;
     for_row_blocks(rows, [&](auto count, std::int64_t row) {
       constexpr int Q = count.value;
       // What all rows of the block see is read once for all; a row takes what only it sees before and after.
