@@ -1,6 +1,10 @@
 // Conformance of a backend's device layer; compiled once per target.
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <future>
 #include <limits>
+#include <vector>
 
 #include "backends/cpu/group.h"
 #include "device/device.h"
@@ -58,34 +62,62 @@ TEST(Device, WideningAndNarrowingAreExact) {
   }
 }
 
-/// Compares scalar and vector form bit by bit, and both with `exact` within `allowed(x)` ulps or `absolute`.
+/// The worst of what check_function saw, in units of what is allowed; infinity where scalar and vector form
+/// differ.
+struct Worst {
+  double error = 0;
+  float at = 0;
+};
+
+template <class Scalar, class Vector, class Allowed>
+Worst worst_of(std::uint32_t start, std::uint32_t stride, std::uint64_t begin, std::uint64_t end,
+               Scalar scalar, Vector vector, double (*exact)(double), Allowed allowed, double absolute) {
+  Worst worst;
+  for (std::uint64_t i = begin; i < end; i += 8) {
+    std::uint32_t u[8], lanes[8];
+    float x[8];
+    for (std::uint32_t k = 0; k < 8; ++k) u[k] = start + (static_cast<std::uint32_t>(i) + k) * stride;
+    std::memcpy(x, u, sizeof x);
+    dev::F32x8 v;
+    std::memcpy(&v, x, sizeof v);
+    v = vector(v);
+    std::memcpy(lanes, &v, sizeof lanes);
+    for (int k = 0; k < 8; ++k) {
+      const float y = scalar(x[k]);
+      std::uint32_t bits;
+      std::memcpy(&bits, &y, 4);
+      if (bits != lanes[k] && !std::isnan(y)) return {std::numeric_limits<double>::infinity(), x[k]};
+      const double right = exact(x[k]);
+      if (std::isnan(y) && std::isnan(right)) continue;
+      if (std::fabs(static_cast<double>(y) - right) <= absolute) continue;
+      const double e = ulps(y, right) / allowed(static_cast<double>(x[k]));
+      if (!(e <= worst.error)) worst = {e, x[k]};
+    }
+  }
+  return worst;
+}
+
+/// Compares scalar and vector form bit by bit, and both with `exact` within `allowed(x)` ulps or `absolute`:
+/// on two million floats, or on every one if MUSAIC_EVERY_FLOAT is set.
 template <class Scalar, class Vector, class Allowed>
 void check_function(const char* name, Scalar scalar, Vector vector, double (*exact)(double), Allowed allowed,
                     double absolute = 0) {
-  double worst = 0;
-  float worst_at = 0;
+  const bool every = std::getenv("MUSAIC_EVERY_FLOAT") != nullptr;
   // A stride that is odd walks all exponents and signs; offset fresh each run.
   const auto start = static_cast<std::uint32_t>(rng()());
-  for (std::uint32_t i = 0; i < 2000000; ++i) {
-    const std::uint32_t u = start + i * 2147u;
-    float x;
-    std::memcpy(&x, &u, 4);
-    const float y = scalar(x);
-    const float lane = vector(dev::all<dev::F32x8>(x))[5];
-    std::uint32_t a, b;
-    std::memcpy(&a, &y, 4);
-    std::memcpy(&b, &lane, 4);
-    ASSERT_TRUE(a == b || std::isnan(y)) << name << ": scalar and vector differ at " << x;
-    const double right = exact(x);
-    if (std::isnan(y) && std::isnan(right)) continue;
-    if (std::fabs(static_cast<double>(y) - right) <= absolute) continue;
-    const double e = ulps(y, right) / allowed(static_cast<double>(x));
-    if (!(e <= worst)) {
-      worst = e;
-      worst_at = x;
-    }
+  const std::uint32_t stride = every ? 1 : 2147;
+  const std::uint64_t count = every ? std::uint64_t{1} << 32 : 2000000;
+  const std::uint64_t parts = every ? 16 : 1;
+  std::vector<std::future<Worst>> results;
+  for (std::uint64_t part = 0; part < parts; ++part)
+    results.push_back(std::async(std::launch::async, [=] {
+      return worst_of(start, stride, count / parts * part, count / parts * (part + 1), scalar, vector, exact,
+                      allowed, absolute);
+    }));
+  for (std::future<Worst>& result : results) {
+    const Worst worst = result.get();
+    EXPECT_LE(worst.error, 1.0) << name << " at " << worst.at << ", in units of the stated error";
   }
-  EXPECT_LE(worst, 1.0) << name << " at " << worst_at << ", in units of the stated error";
 }
 
 #define CHECK_FUNCTION(name, ...) \
