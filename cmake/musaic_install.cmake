@@ -25,5 +25,6 @@ install(FILES ${PROJECT_BINARY_DIR}/musaicConfig.cmake ${PROJECT_BINARY_DIR}/mus
 
 # The package may be moved: pkg-config finds the prefix from the place of the file.
 file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
 configure_file(cmake/musaic.pc.in musaic.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/musaic.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

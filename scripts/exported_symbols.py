@@ -8,7 +8,10 @@ import re
 import subprocess
 import sys
 
-ALLOWED = re.compile(r"^(musaic_\w+$|(vtable for |typeinfo for |typeinfo name for |guard variable for )?(\w[\w:<>*& ]* )?musaic::(?!cpu_)|.*\bstd::|_init$|_fini$)")
+ALLOWED = re.compile(
+    r"^(musaic_\w+$|((vtable|typeinfo|typeinfo name|guard variable) for )?(\w[\w:<>*& ]* )?musaic::(?!cpu_\w+::)|.*\bstd::"
+    r"|_init$|_fini$)"
+)
 lines = subprocess.run(["nm", "-D", "-C", "--defined-only", sys.argv[1]], check=True, capture_output=True, text=True).stdout
 names = sorted({line[19:] for line in lines.splitlines()})
 wrong = [name for name in names if not ALLOWED.match(name) or re.search(r"\bmusaic::cpu_\w+::", name)]

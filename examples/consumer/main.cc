@@ -9,8 +9,9 @@ int main() {
       y(out, musaic::kFloat32, {2, 4});
   musaic::rmsnorm(y, x, w, 0.0);
   for (const auto& row : out) std::printf("%g %g %g %g\n", row[0], row[1], row[2], row[3]);
+  const musaic::Tensor short_weight(weight, musaic::kFloat32, {3});
   try {
-    musaic::rmsnorm(y, x, x);
+    musaic::rmsnorm(y, x, short_weight);
   } catch (const musaic::Error& error) {
     std::printf("%s\n", error.what());
   }
