@@ -32,6 +32,11 @@ foreach(path ${MUSAIC_CPU_PATHS})
   target_compile_options(test_device_${path} PRIVATE ${flags})
 endforeach()
 
+file(GLOB backend_tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/*/tests/tests.cmake)
+foreach(tests ${backend_tests})
+  include(${tests})
+endforeach()
+
 if(MUSAIC_BUILD_CLI)
   include(llm/tests/tests.cmake)
   include(cli/tests/tests.cmake)

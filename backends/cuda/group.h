@@ -1,4 +1,6 @@
-// The group of a GPU: 32 lanes or a block of 128, each lane the owner of eight consecutive elements.
+// The group of a GPU: 32 lanes or a block of 128, each lane the owner of eight consecutive elements. Lanes
+// exchange by 32 (exchange_xor) and through shared memory (sync_shared), which the backend's primitives.h
+// gives.
 #pragma once
 
 #include "device/device.h"
@@ -8,7 +10,6 @@ namespace musaic::MUSAIC_TARGET {
 /// Threads of a block; one group of 128 lanes or four of 32.
 inline constexpr int kBlockThreads = 128;
 inline constexpr int kWarpLanes = 32;
-inline constexpr unsigned kWholeWarp = 0xffffffffu;
 
 /// Any group computes any row with the same bits; 32 lanes suit rows of up to 256 slots, 128 lanes longer
 /// ones.
@@ -64,7 +65,7 @@ class RowGroup {
     for (int i = 1; i < 8; ++i) r = r < m[i] ? m[i] : r;
 #pragma unroll
     for (int step = 1; step < kWarpLanes; step *= 2) {
-      const float other = __shfl_xor_sync(kWholeWarp, r, step, kWarpLanes);
+      const float other = exchange_xor(r, step);
       r = r < other ? other : r;
     }
     if constexpr (kLanes == kBlockThreads) {
@@ -116,16 +117,16 @@ class RowGroup {
       chunk(i, end, [&](auto c) { slots = c.keep(f(c, slots), slots); });
     float s = tree_sum(slots);
 #pragma unroll
-    for (int step = 1; step < kWarpLanes; step *= 2) s += __shfl_xor_sync(kWholeWarp, s, step, kWarpLanes);
+    for (int step = 1; step < kWarpLanes; step *= 2) s += exchange_xor(s, step);
     return s;
   }
 
   /// One value of each warp of the block, for all.
   MUSAIC_FN WarpValues exchange(float value) const {
     __shared__ WarpValues values;
-    __syncthreads();  // what an earlier exchange left has been read
+    sync_shared();  // what an earlier exchange left has been read
     if (lane() % kWarpLanes == 0) values.of[lane() / kWarpLanes] = value;
-    __syncthreads();
+    sync_shared();
     return values;
   }
 };

@@ -72,6 +72,11 @@ MUSAIC_FN float select(bool m, float a, float b) { return m ? a : b; }
 MUSAIC_FN float larger(float a, float b) { return a > b ? a : b; }
 MUSAIC_FN float smaller(float a, float b) { return a < b ? a : b; }
 
+/// What lane (lane xor by) of the same 32 holds.
+MUSAIC_FN float exchange_xor(float v, int by) { return __shfl_xor_sync(0xffffffffu, v, by, 32); }
+/// Publishes to the block what its threads wrote to shared memory.
+MUSAIC_FN void sync_shared() { __syncthreads(); }
+
 MUSAIC_FN F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
   return by_lane<float>([&](int i) { return fma(a.lane[i], b.lane[i], c.lane[i]); });
 }

@@ -19,10 +19,10 @@
 
 namespace musaic {
 
-namespace cuda {
+namespace MUSAIC_TARGET {
 extern const OpTable op_table;
 void evaluate_math(const MathArgs&, Stream);
-}  // namespace cuda
+}  // namespace MUSAIC_TARGET
 #define MUSAIC_CPU_PATH(ns, path, test)        \
   namespace ns {                               \
   void evaluate_math(const MathArgs&, Stream); \
@@ -446,7 +446,7 @@ void math(const char* label, std::int64_t count, std::uint32_t step, bool baseli
     for (std::int64_t begin = 0; begin < count; begin += part) {
       MathArgs args{f, start + static_cast<std::uint32_t>(begin) * step, step, part, device};
       if (with_gpu) {
-        cuda::evaluate_math(args, {});
+        MUSAIC_TARGET::evaluate_math(args, {});
         CUDA_CHECK(
             cudaMemcpyAsync(from_gpu, device, static_cast<std::size_t>(part) * 4, cudaMemcpyDeviceToHost));
       }
@@ -573,7 +573,7 @@ int main(int argc, char** argv) {
     void* record = nullptr;
     CUDA_CHECK(cudaMallocHost(&record, sizeof(FaultRecord)));
     std::memset(record, 0, sizeof(FaultRecord));
-    static Backend gpu{"cuda", &cuda::op_table, static_cast<FaultRecord*>(record)};
+    static Backend gpu{"cuda", &MUSAIC_TARGET::op_table, static_cast<FaultRecord*>(record)};
     add_backend(DeviceType::kCuda, gpu);
   }
   norms();
