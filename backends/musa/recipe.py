@@ -69,6 +69,12 @@ def unit_source(folder, programs=None):
     return "\n".join(lines) + "\n"
 
 
+def write_if_changed(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or path.read_text() != text:
+        path.write_text(text)
+
+
 def demangle(names):
     tool = shutil.which("c++filt") or shutil.which("llvm-cxxfilt") or sys.exit("recipe.py: needs c++filt (binutils)")
     done = subprocess.run([tool], input="\n".join(names), capture_output=True, text=True, check=True)
@@ -122,8 +128,7 @@ class Unit:
         self.error = ""
 
     def compile(self, text):
-        if not self.source.is_file() or self.source.read_text() != text:
-            self.source.write_text(text)
+        write_if_changed(self.source, text)
         o = self.options
         mode = ["-fsyntax-only"] if o.syntax_only else ["-c", "-o", str(self.object)]
         include = [f"-I{p}" for p in (ROOT / "backends" / "musa", ROOT, ROOT / "include", *o.include)]
@@ -188,7 +193,7 @@ def main():
     elif options.command == "flags":
         print("\n".join(flags(options.target)))
     elif options.command == "write":
-        options.file.write_text(unit_source(options.unit))
+        write_if_changed(options.file, unit_source(options.unit))
     else:
         return build(options)
     return 0
