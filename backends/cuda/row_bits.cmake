@@ -21,9 +21,9 @@ endforeach()
 
 function(musaic_add_row_bits name)
   cmake_parse_arguments(arg "" "NAMESPACE;LAUNCH" "UNITS;INCLUDES;DEFINITIONS" ${ARGN})
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${name}/math_rows.cu CONTENT
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/row_bits/${name}_math_rows.cu CONTENT
        "#include \"@arg_LAUNCH@\"\n#include \"testing/math_rows.h\"\n" @ONLY)
-  add_library(${name}_kernels OBJECT ${arg_UNITS} ${PROJECT_BINARY_DIR}/${name}/math_rows.cu
+  add_library(${name}_kernels OBJECT ${arg_UNITS} ${PROJECT_BINARY_DIR}/row_bits/${name}_math_rows.cu
               ${PROJECT_SOURCE_DIR}/backends/cuda/table.cc)
   target_include_directories(${name}_kernels PRIVATE ${arg_INCLUDES} ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
                              ${PROJECT_BINARY_DIR}/include)
