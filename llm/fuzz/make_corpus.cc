@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "llm/gguf.h"
-#include "llm/tests/gguf_writer.h"
+#include "llm/gguf_writer.h"
 #include "llm/tests/vocabularies.h"
 
 namespace {

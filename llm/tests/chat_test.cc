@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "llm/gguf.h"
-#include "llm/tests/gguf_writer.h"
+#include "llm/gguf_writer.h"
 #include "llm/tests/model_file.h"
 #include "llm/tests/vocabularies.h"
 #include "llm/tokenizer.h"

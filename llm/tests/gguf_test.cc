@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "llm/tests/gguf_writer.h"
+#include "llm/gguf_writer.h"
 #include "musaic/error.h"
 
 namespace musaic::llm {

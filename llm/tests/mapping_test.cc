@@ -12,7 +12,7 @@
 #include <string>
 
 #include "llm/gguf.h"
-#include "llm/tests/gguf_writer.h"
+#include "llm/gguf_writer.h"
 #include "musaic/error.h"
 
 namespace musaic::llm {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "llm/gguf.h"
-#include "llm/tests/gguf_writer.h"
+#include "llm/gguf_writer.h"
 #include "llm/tests/vocabularies.h"
 #include "llm/utf8.h"
 #include "musaic/error.h"

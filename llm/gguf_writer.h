@@ -1,4 +1,4 @@
-// Writes GGUF files in memory, right ones and, where a test wants them, wrong ones.
+// Writes GGUF files in memory: right ones and, where a test wants them, wrong ones.
 #pragma once
 
 #include <cstddef>
