@@ -1,0 +1,7 @@
+# The program, run as a user runs it.
+add_executable(test_cli ${CMAKE_CURRENT_LIST_DIR}/cli_test.cc)
+target_compile_definitions(test_cli PRIVATE MUSAIC_PROGRAM="$<TARGET_FILE:musaic_program>"
+                           MUSAIC_SANITIZERS="${MUSAIC_SANITIZE}")
+target_link_libraries(test_cli PRIVATE musaic nlohmann_json::nlohmann_json GTest::gtest_main musaic_options)
+add_dependencies(test_cli musaic_program)
+add_test(NAME test_cli COMMAND test_cli)
