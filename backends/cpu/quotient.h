@@ -16,25 +16,39 @@ class Quotient {
   /// Writes round(w / sum) for eight weights, given as floats (every weight has at most 24 significant bits).
   template <class T>
   MUSAIC_FN void store(T* out, const float* w) const {
-    double q[8];
-    bool open[8];
-    bool any_open = false;
-    for (int i = 0; i < 8; ++i) q[i] = static_cast<double>(w[i]) * inverse_;
-    for (int i = 0; i < 8; ++i) {
-      open[i] = ((bits_of(q[i]) + kMargin) & kBelow25Bits) <= 2 * kMargin && w[i] != 0.0f;
-      any_open |= open[i];
-    }
-    if (any_open)
-      for (int i = 0; i < 8; ++i)
-        if (open[i]) q[i] = decide(static_cast<std::uint64_t>(w[i]), bits_of(q[i]));
-    for (int i = 0; i < 8; ++i) narrow(out + i, q[i]);
+    four(out, w);
+    four(out + 4, w + 4);
   }
 
  private:
-  static constexpr std::uint64_t kBelow25Bits = (std::uint64_t{1} << 28) - 1, kMargin = 16;
+  typedef float F32x4 __attribute__((vector_size(16)));
+  typedef double F64x4 __attribute__((vector_size(32)));
+  typedef std::int64_t I64x4 __attribute__((vector_size(32)));
+  static constexpr std::int64_t kBelow25Bits = (std::int64_t{1} << 28) - 1, kMargin = 16;
+
+  template <class T>
+  MUSAIC_FN void four(T* out, const float* w) const {
+    F32x4 narrow_weights;
+    std::memcpy(&narrow_weights, w, sizeof narrow_weights);
+    F64x4 q = __builtin_convertvector(narrow_weights, F64x4) * inverse_;
+    const I64x4 below = (__builtin_bit_cast(I64x4, q) + kMargin) & kBelow25Bits;
+    const I64x4 open = (below <= 2 * kMargin) & (q != 0.0);
+    if ((open[0] | open[1] | open[2] | open[3]) != 0)
+      for (int i = 0; i < 4; ++i)
+        if (open[i] != 0) q[i] = decide(static_cast<std::uint64_t>(w[i]), bits_of(q[i]));
+    narrow4(out, q);
+  }
+
+  static MUSAIC_FN void narrow4(float* out, F64x4 q) {
+    const F32x4 y = __builtin_convertvector(q, F32x4);
+    std::memcpy(out, &y, sizeof y);
+  }
+  template <class T>
+  static MUSAIC_FN void narrow4(T* out, F64x4 q) {
+    for (int i = 0; i < 4; ++i) narrow(out + i, q[i]);
+  }
 
   static MUSAIC_FN std::uint64_t bits_of(double q) { return __builtin_bit_cast(std::uint64_t, q); }
-  static MUSAIC_FN void narrow(float* p, double q) { *p = static_cast<float>(q); }
   template <class T>
   static MUSAIC_FN void narrow(T* p, double q) {
     // Round to odd at 24 bits; then one rounding to 11 bits or fewer is the rounding of q itself.
@@ -47,7 +61,8 @@ class Quotient {
   /// The number of 25 bits next to the estimate where the quotient equals it, else a double on the quotient's
   /// side of it.
   __attribute__((noinline)) double decide(std::uint64_t w, std::uint64_t bits) const {
-    const std::uint64_t near = (bits + kMargin) & ~kBelow25Bits;
+    const std::uint64_t near =
+        (bits + static_cast<std::uint64_t>(kMargin)) & ~static_cast<std::uint64_t>(kBelow25Bits);
     // near = m 2^-shift with m < 2^25, and shift <= 24 + 62 since the quotient is at least 1 / 2^62.
     const std::uint64_t m = ((near & ((std::uint64_t{1} << 52) - 1)) | (std::uint64_t{1} << 52)) >> 28;
     const int shift = 1023 + 24 - static_cast<int>(near >> 52);
