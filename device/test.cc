@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "backends/cpu/group.h"
+#include "backends/cpu/quotient.h"
 #include "device/device.h"
+#include "ops/softmax/reference.h"
 #include "testing/testing.h"
 
 namespace musaic::testing {
@@ -290,6 +292,37 @@ TEST(Device, WeightsAreTheFloorsOfTheirRow) {
       if (max > 0) check(max);
   }
   for (int i = 0; i < 1000; ++i) check(static_cast<float>(std::exp(uniform(-103, 88))));
+}
+
+template <class T>
+void check_quotients(DType dtype, int digits, int smallest_exponent) {
+  for (int round = 0; round < 20000; ++round) {
+    float w[8];
+    std::uint64_t sum = 0;
+    for (int i = 0; i < 8; ++i) {
+      // A weight and a sum whose quotient is next to, or at, the middle between two numbers of the type.
+      const auto weight = static_cast<std::uint64_t>(uniform_int(1 << 23, (1 << 24) - 1)) << 16;
+      w[i] = static_cast<float>(weight);
+      if (i > 0) continue;
+      const auto middle =
+          static_cast<std::uint64_t>((uniform_int(1 << (digits - 1), (1 << digits) - 1) << 1) | 1);
+      const int shift = static_cast<int>(uniform_int(digits + 4, digits + 21));
+      sum = static_cast<std::uint64_t>((reference::BigInteger{weight} << shift) / middle) +
+            static_cast<std::uint64_t>(uniform_int(-1, 2));
+    }
+    T out[8];
+    dev::Quotient(sum).store(out, w);
+    for (int i = 0; i < 8; ++i)
+      ASSERT_EQ(to_double(out + i, dtype),
+                reference::quotient(static_cast<std::uint64_t>(w[i]), sum, digits, smallest_exponent))
+          << static_cast<double>(w[i]) << " / " << sum << " " << to_string(dtype);
+  }
+}
+
+TEST(Device, QuotientsOfIntegersAreRoundedOnce) {
+  check_quotients<float>(kFloat32, 24, -149);
+  check_quotients<dev::Half>(kFloat16, 11, -24);
+  check_quotients<dev::BFloat16>(kBFloat16, 8, -133);
 }
 
 TEST(Device, OrderKeysSortAsNumbers) {

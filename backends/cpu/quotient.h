@@ -21,27 +21,42 @@ class Quotient {
   }
 
  private:
-  typedef float F32x4 __attribute__((vector_size(16)));
   typedef double F64x4 __attribute__((vector_size(32)));
   typedef std::int64_t I64x4 __attribute__((vector_size(32)));
   static constexpr std::int64_t kBelow25Bits = (std::int64_t{1} << 28) - 1, kMargin = 16;
 
   template <class T>
   MUSAIC_FN void four(T* out, const float* w) const {
-    F32x4 narrow_weights;
-    std::memcpy(&narrow_weights, w, sizeof narrow_weights);
-    F64x4 q = __builtin_convertvector(narrow_weights, F64x4) * inverse_;
+    F64x4 q = widen4(w) * inverse_;
     const I64x4 below = (__builtin_bit_cast(I64x4, q) + kMargin) & kBelow25Bits;
     const I64x4 open = (below <= 2 * kMargin) & (q != 0.0);
-    if ((open[0] | open[1] | open[2] | open[3]) != 0)
+    if (any4(open))
       for (int i = 0; i < 4; ++i)
         if (open[i] != 0) q[i] = decide(static_cast<std::uint64_t>(w[i]), bits_of(q[i]));
     narrow4(out, q);
   }
 
+  static MUSAIC_FN F64x4 widen4(const float* w) {
+#if defined(__AVX2__)
+    return _mm256_cvtps_pd(_mm_loadu_ps(w));
+#else
+    return F64x4{static_cast<double>(w[0]), static_cast<double>(w[1]), static_cast<double>(w[2]),
+                 static_cast<double>(w[3])};
+#endif
+  }
+  static MUSAIC_FN bool any4(I64x4 m) {
+#if defined(__AVX2__)
+    return _mm256_movemask_pd(__builtin_bit_cast(F64x4, m)) != 0;
+#else
+    return (m[0] | m[1] | m[2] | m[3]) != 0;
+#endif
+  }
   static MUSAIC_FN void narrow4(float* out, F64x4 q) {
-    const F32x4 y = __builtin_convertvector(q, F32x4);
-    std::memcpy(out, &y, sizeof y);
+#if defined(__AVX2__)
+    _mm_storeu_ps(out, _mm256_cvtpd_ps(q));
+#else
+    for (int i = 0; i < 4; ++i) out[i] = static_cast<float>(q[i]);
+#endif
   }
   template <class T>
   static MUSAIC_FN void narrow4(T* out, F64x4 q) {
