@@ -5,9 +5,9 @@
 // in the last, ragged chunk absent lanes load as +0 and are not stored.
 //
 //   group.each(n, [&](auto c) { c.store(y, c.load(x) * c.load(w)); });
-//   group.each_of(count, n, [&](std::int64_t j, auto c) { ... });    // each over `count` rows of n, j = 0
-//   ... count - 1 group.sync();    // what lanes read and wrote before is done before any lane goes on float
-//   s = group.sum(n, [&](auto c, F32x8 acc) { const F32x8 v = c.load(x); return fma(v, v, acc); });
+//   group.each_of(count, n, [&](std::int64_t j, auto c) { ... });  // each over rows j = 0 ... count - 1 of n
+//   group.sync();  // what lanes read and wrote before is done before any lane goes on
+//   float s = group.sum(n, [&](auto c, F32x8 acc) { const F32x8 v = c.load(x); return fma(v, v, acc); });
 //
 // The sum is the library's one definition of a float sum over n elements. W = 256 slots for n <= 2048, 1024
 // above; slot s starts at +0 and takes the elements i = s (mod W) in rising order, one rounding each; then

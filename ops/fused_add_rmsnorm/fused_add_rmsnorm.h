@@ -13,11 +13,9 @@ namespace musaic {
 ///     input    = x / sqrt(sum(x^2) / d + eps) * weight
 ///
 /// \param input     [..., d], float32, float16 or bfloat16; read, then overwritten with the normalised rows;
-/// last
-///                  dimension contiguous; leading dimensions may have any strides that collapse to two
+///                  last dimension contiguous; leading dimensions may have any strides that collapse to two
 /// \param residual  shape and dtype of `input`, strides of its own; read, then overwritten with the sums; may
-/// not
-///                  overlap `input`
+///                  not overlap `input`
 /// \param weight    [d], contiguous, any of the three dtypes; no tensor: all ones
 /// \param eps       added to the mean square, rounded to float32
 ///

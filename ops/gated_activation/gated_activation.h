@@ -12,8 +12,7 @@ namespace musaic {
 ///
 /// \param out    [..., d], input's dtype; may be the very view of either half of `input`, else no overlap
 /// \param input  [..., 2 d], float32, float16 or bfloat16; the gate first, then the values that it scales;
-/// last
-///               dimension contiguous; leading dimensions may have any strides that collapse to two
+///               last dimension contiguous; leading dimensions may have any strides that collapse to two
 ///
 /// Tier: exact. In float32: silu as device/math.h defines it (at most 4 ulp off), one product, then one
 /// rounding to the dtype. Any d, no alignment beyond the element's; zero rows or d = 0 write nothing.

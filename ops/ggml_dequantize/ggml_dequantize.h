@@ -19,15 +19,14 @@ std::int64_t ggml_row_bytes(std::int64_t type, std::int64_t elements);
 ///
 /// \param out     [m, n] float32, float16 or bfloat16, contiguous; all of it is written
 /// \param weight  uint8, contiguous, any shape and address: exactly the blocks of m * n elements. F32, F16
-/// and BF16
-///                must lie on a multiple of their element's size
+///                and BF16 must lie on a multiple of their element's size
 /// \param type    a format of ggml_row_bytes
 /// \param m       rows of out
 /// \param n       columns of out; need not be a multiple of the block
 ///
 /// Tier: exact. Values are computed in float32, where only the addition of a block's minimum rounds, then
-/// rounded once to out's dtype. (Other implementations compute in float16, whose range and precision
-/// their float32 and bfloat16 results keep.)
+/// rounded once to out's dtype. (Other implementations compute in float16, whose range and precision their
+/// float32 and bfloat16 results keep.)
 void ggml_dequantize(const Tensor& out, const Tensor& weight, std::int64_t type, std::int64_t m,
                      std::int64_t n, Stream stream = {});
 

@@ -12,8 +12,7 @@ namespace musaic {
 ///
 /// \param out     [num_tokens, hidden_size] float32, float16 or bfloat16; last dimension contiguous
 /// \param weight  uint8, contiguous, any shape: whole rows of ggml_row_bytes(type, hidden_size) bytes, which
-/// fixes
-///                vocab_size. F32, F16 and BF16 must lie on a multiple of their element's size
+///                fixes vocab_size. F32, F16 and BF16 must lie on a multiple of their element's size
 /// \param ids     [num_tokens] int32 or int64, contiguous
 /// \param type    a format of ggml_row_bytes
 ///

@@ -12,15 +12,13 @@ namespace musaic {
 ///
 /// \param out     [..., row] float32, float16 or bfloat16 (also another than x's); last dimension contiguous
 /// \param weight  uint8, contiguous, any shape: row rows of ggml_row_bytes(type, K) bytes, at any address;
-/// F32, F16
-///                and BF16 on a multiple of their element's size. Nothing beyond is read
+///                F32, F16 and BF16 on a multiple of their element's size. Nothing beyond is read
 /// \param x       [..., K] float32, float16 or bfloat16; last dimension contiguous, leading dimensions as
-/// out's; any K
+///                out's; any K
 /// \param type    a format of ggml_row_bytes
 /// \param row     rows of W
 /// \param workspace  ggml_mul_mat_a8_workspace_bytes(product of x's leading sizes, K) bytes on a multiple of
-/// 64; not
-///                needed for F32, F16 and BF16
+///                   64; not needed for F32, F16 and BF16
 ///
 /// Tier: exact, and a row of x gives the same bits alone and among others.
 ///

@@ -11,17 +11,14 @@ namespace musaic {
 ///     k_cache[slots[t] / page_size, slots[t] % page_size, h, :] = key[t, h, :]      and so for value
 ///
 /// \param k_cache  [num_pages, page_size, num_kv_heads, k_head_dim], float32, float16 or bfloat16; last
-/// dimension
-///                 contiguous, any other strides; slots that no token names keep their contents
+///                 dimension contiguous, any other strides; slots that no token names keep their contents
 /// \param v_cache  [num_pages, page_size, num_kv_heads, v_head_dim], k_cache's dtype; may share an allocation
-/// with
-///                 k_cache as long as no element is in both
+///                 with k_cache as long as no element is in both
 /// \param key      [num_tokens, num_kv_heads, k_head_dim], the cache's dtype, or float32; last dimension
 ///                 contiguous, any other strides
 /// \param value    [num_tokens, num_kv_heads, v_head_dim], key's dtype, likewise
 /// \param slots    [num_tokens], int32 or int64, contiguous: page * page_size + offset in the page. -1 marks
-/// a
-///                 padding token, which is skipped. Two tokens of one call should not name the same slot:
+///                 a padding token, which is skipped. Two tokens of one call should not name the same slot:
 ///                 which of them stays is not specified.
 ///
 /// Tier: exact. With equal dtypes the bytes are copied, NaN payloads included; float32 into a 16-bit cache is

@@ -14,7 +14,7 @@ namespace musaic {
 ///     s_merged = ln(e^a + e^b)
 ///
 /// \param v_merged  [tokens, heads, dim], float32, float16 or bfloat16; may be the very same view as v_a or
-/// v_b
+///                  v_b
 /// \param s_merged  [tokens, heads], float32; may be the very same view as s_a or s_b
 /// \param v_a, v_b  [tokens, heads, dim], each any of the three dtypes
 /// \param s_a, s_b  [tokens, heads], float32; -infinity: no key on that side; +infinity is read as -infinity

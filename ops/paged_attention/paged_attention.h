@@ -17,19 +17,16 @@ namespace musaic {
 /// it sees positions up to p, otherwise up to seq_lens[r] - 1; with window > 0 only those above p - window.
 ///
 /// \param out           [num_tokens, num_heads, v_head_dim], query's dtype; last dimension contiguous, any
-/// other
-///                      strides
+///                      other strides
 /// \param lse           [num_tokens, num_heads], float32, natural logarithm, any strides; no tensor: not
-/// written
+///                      written
 /// \param query         [num_tokens, num_heads, k_head_dim], float32, float16 or bfloat16; last dimension
 ///                      contiguous, any other strides; num_heads is a multiple of num_kv_heads
 /// \param k_cache       [num_pages, page_size, num_kv_heads, k_head_dim], any of the three dtypes; last
-/// dimension
-///                      contiguous, any other strides
+///                      dimension contiguous, any other strides
 /// \param v_cache       [num_pages, page_size, num_kv_heads, v_head_dim], k_cache's dtype, likewise
 /// \param page_table    [num_requests, max_pages], int32, any strides; requests may share pages; entries of
-/// pages
-///                      that no query of the request sees are not looked at
+///                      pages that no query of the request sees are not looked at
 /// \param seq_lens      [num_requests], int32, contiguous: keys of the request, those of its queries included
 /// \param query_starts  [num_requests + 1], int32, contiguous, not falling: request r owns the tokens from
 ///                      query_starts[r] up to query_starts[r + 1]; tokens that no request owns are not
@@ -55,16 +52,14 @@ namespace musaic {
 /// whether it came in a prefill or alone. All in float32, each operation rounded once:
 ///
 ///  - score: lane i of 8 starts at +0 and takes d = i (mod 8) in rising order with fma(q_d, k_d, lane); the
-///  lanes
-///    are added as ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)); times scale; then soft_cap * tanh(x /
+///    lanes are added as ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)); times scale; then soft_cap * tanh(x /
 ///    soft_cap).
 ///  - split: positions [256 b, 256 b + 256), those that are visible. m = max x_j; p_j = exp(x_j - m); l = sum
-///  p_j
-///    in 8 lanes (j mod 8, rising) added as above; o = sum p_j value_j with fma(p_j, value_j, o) from +0, j
-///    rising.
-///  - merge, from the first split to the last: M = max(m, m'), c = exp(m - M), c' = exp(m' - M),
-///    l = fma(l, c, l' * c'), o = fma(o, c, o' * c'), m = M. A split without a finite m changes nothing: it
-///    is the identity, and the first other split is taken as it is.
+///    p_j in 8 lanes (j mod 8, rising) added as above; o = sum p_j value_j with fma(p_j, value_j, o) from +0,
+///    j rising.
+///  - merge, from the first split to the last: M = max(m, m'), c = exp(m - M), c' = exp(m' - M), l = fma(l,
+///    c, l' * c'), o = fma(o, c, o' * c'), m = M. A split without a finite m changes nothing: it is the
+///    identity, and the first other split is taken as it is.
 ///  - out = o / l, rounded once to the dtype; lse = m + log(l).
 ///
 /// Source: Vaswani et al., "Attention Is All You Need", 2017; splits and merging as in Dao,

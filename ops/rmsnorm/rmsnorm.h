@@ -12,8 +12,7 @@ namespace musaic {
 ///
 /// \param out     [..., d], input's dtype; may be the very same view as `input`
 /// \param input   [..., d], float32, float16 or bfloat16; last dimension contiguous; leading dimensions may
-/// have any
-///                strides that collapse to two
+///                have any strides that collapse to two
 /// \param weight  [d], contiguous, any of the three dtypes; no tensor: all ones
 /// \param eps     added to the mean square, rounded to float32
 ///

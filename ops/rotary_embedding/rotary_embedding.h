@@ -16,14 +16,12 @@ namespace musaic {
 /// are not touched.
 ///
 /// \param query          [T, H * D] or [T, H, D], or with [B, S] in the place of [T]; float32, float16 or
-/// bfloat16;
-///                       written; last dimension contiguous, any other strides
+///                       bfloat16; written; last dimension contiguous, any other strides
 /// \param key            as query with heads and strides of its own, query's dtype; written; no tensor: none.
-/// May
-///                       interleave with query in memory, as slices of packed projections do
+///                       May interleave with query in memory, as slices of packed projections do
 /// \param positions      [T] or [B, S], int32 or int64, any strides
 /// \param cos_sin_cache  [max_position, R], any of the three dtypes, R even and at most D; rows contiguous,
-/// any stride
+///                       any stride
 /// \param head_size      D
 /// \param is_neox        which elements are pairs
 ///

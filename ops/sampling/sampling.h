@@ -6,8 +6,8 @@
 
 namespace musaic {
 
-/// Draws tokens[b] from row indices[b] of `logits` (row b without `indices`), in proportion to
-/// w = floor(e^((x - max) / T) * 2^40) over the entries that all filters keep.
+/// Draws tokens[b] from row indices[b] of `logits` (row b without `indices`), in proportion to w =
+/// floor(e^((x - max) / T) * 2^40) over the entries that all filters keep.
 ///
 /// \param tokens       [B], int32 or int64: always an index in [0, V)
 /// \param valid        [B], bool or uint8, or no tensor: 1, or 0 for an invalid row, whose token is 0

@@ -217,8 +217,7 @@ __device__ unsigned atomicInc(unsigned* p, unsigned limit);
 __device__ unsigned atomicDec(unsigned* p, unsigned limit);
 
 // Arithmetic and bits [GG, SG, MA, M-S4000-51]. Absent, since no public MUSA code was seen to use them:
-// __fmaf_rn,
-// __fsqrt_rn, __fadd_rn, __fmul_rn, __umulhi and the like.
+// __fmaf_rn, __fsqrt_rn, __fadd_rn, __fmul_rn, __umulhi and the like.
 __device__ float fmaf(float a, float b, float c);
 __device__ float rsqrtf(float a);
 __device__ float expf(float a);
