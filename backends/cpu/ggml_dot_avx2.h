@@ -322,6 +322,16 @@ struct GroupOf<BlockQ6_K> {
   }
 };
 
+/// Weights stream from memory once, and the processor's own prefetch stops at the ends of pages: 14 % of a
+/// decode step's products. An address beyond the weights is harmless, since a prefetch cannot fault.
+template <std::int64_t kBytes>
+MUSAIC_FN void prefetch_group(const std::uint8_t* p) {
+  constexpr std::uintptr_t kAhead = 2048;
+  for (std::uintptr_t i = 0; i < kBytes; i += 64)
+    _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(p) + kAhead + i),
+                 _MM_HINT_T0);
+}
+
 /// Where the sums of a tile go: tile[token * stride + row].
 template <int kTokens>
 struct StreamSums {
@@ -398,6 +408,7 @@ inline void a8_stream(const std::uint8_t* weight, std::int64_t rows, const A8Gro
   GroupWeights g;
   for (std::int64_t position = 0; position < total;) {
     for (; position + 8 <= sums.edge; position += 8) {
+      prefetch_group<kGroupBytes>(weight);
       Group::load(weight, g);
       for (int t = 0; t < kTokens; ++t) {
         const Term term = Group::term(g, x[t * period + at]);
