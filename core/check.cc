@@ -63,11 +63,10 @@ void Check::Argument::fail(const std::string& got, const std::string& expected) 
 }
 
 Check::Argument& Check::Argument::dtype(std::initializer_list<DType> allowed) {
-  std::string names;
-  for (const DType& d : allowed) {
+  for (const DType& d : allowed)
     if (d == t_.dtype()) return *this;
-    names += (names.empty() ? "" : ", ") + to_string(d);
-  }
+  std::string names;
+  for (const DType& d : allowed) names += (names.empty() ? "" : ", ") + to_string(d);
   fail("dtype " + to_string(t_.dtype()), allowed.size() > 1 ? "one of " + names : names);
 }
 
@@ -78,9 +77,10 @@ Check::Argument& Check::Argument::same_dtype(const char* other_name, const Tenso
 }
 
 Check::Argument& Check::Argument::shape(std::initializer_list<Dim*> dims) {
-  const std::string got = "shape " + shape_to_string(t_.shape(), t_.ndim());
+  // Texts are made on failure only: a call's checks are part of a decode step's time.
+  const auto got = [&] { return "shape " + shape_to_string(t_.shape(), t_.ndim()); };
   if (t_.ndim() != static_cast<int>(dims.size()))
-    fail(got, std::to_string(dims.size()) + " dimensions " + dims_to_string(dims));
+    fail(got(), std::to_string(dims.size()) + " dimensions " + dims_to_string(dims));
   int i = 0;
   for (Dim* d : dims) {
     if (!d->bound()) {
@@ -90,7 +90,7 @@ Check::Argument& Check::Argument::shape(std::initializer_list<Dim*> dims) {
     } else if (t_.size(i) != d->value_) {
       std::string from = std::string(" (") + d->name_ + " from " + d->from_;
       if (d->from_dim_ >= 0) from += ", dim " + std::to_string(d->from_dim_);
-      fail(got, dims_to_string(dims) + from + ")");
+      fail(got(), dims_to_string(dims) + from + ")");
     }
     ++i;
   }

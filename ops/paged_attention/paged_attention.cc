@@ -90,7 +90,7 @@ void paged_attention(const Tensor& out, const Tensor& lse, const Tensor& query, 
                std::to_string(num_tokens) + " tokens without query_starts",
                "one for each of the " + std::to_string(num_requests) + " requests (from page_table)");
   }
-  check.that(is_finite_float(scale), "scale", std::to_string(scale), "a finite number");
+  if (!is_finite_float(scale)) check.fail("scale", std::to_string(scale), "a finite number");
   check.that(window >= 0, "window", std::to_string(window), "a number of positions, or 0 for all");
   check.that(soft_cap == 0 || (is_finite_float(soft_cap) && static_cast<float>(soft_cap) > 0), "soft_cap",
              std::to_string(soft_cap), "a finite positive number, or 0 for none");

@@ -29,7 +29,7 @@ void run(const char* op, Launcher launcher, const Tensor& out, const Tensor& inp
         .shape({&hidden_size})
         .last_dim_contiguous()
         .aligned();
-  check.that(eps >= 0, "eps", std::to_string(eps), "a number >= 0");
+  if (!(eps >= 0)) check.fail("eps", std::to_string(eps), "a number >= 0");
   check.no_overlap("out", out, "input", input, true);
   if (weight) check.no_overlap("out", out, "weight", weight, false);
 
