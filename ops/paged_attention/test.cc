@@ -353,11 +353,17 @@ TEST_P(PagedAttention, LargeScoresAndInfinities) {
   attend(out, lse, query, cache, integers({600}), Tensor(), o);
   EXPECT_TRUE(std::isfinite(out.get(0)));
   EXPECT_LE(lse.get(0), 50.0 + std::log(600.0));
+  query.fill([](std::int64_t) { return kNan; });  // no score is a number: not the same as nothing to see
+  attend(out, lse, query, cache, integers({600}), Tensor(), o);
+  EXPECT_TRUE(std::isnan(out.get(0)));
+  EXPECT_TRUE(std::isnan(lse.get(0)));
 }
 
 TEST_P(PagedAttention, WhatAQueryDoesNotSeeHasNoEffect) {
   const Shape s{3, 1, 16, 16};
-  for (std::int64_t bad : {0, 5, 299, 310}) {
+  // Some of these lie between the queries, and between the windows, of rows that are computed together.
+  for (std::int64_t bad : {std::int64_t{0}, std::int64_t{5}, std::int64_t{276}, std::int64_t{291},
+                           std::int64_t{296}, std::int64_t{310}, uniform_int(270, 319)}) {
     const Sequence good = random_sequence(s, 320, kFloat16);
     Sequence poisoned = good;
     poisoned.keys[static_cast<std::size_t>(bad)].assign(16, kNan);
