@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures `musaic` against llama.cpp on the same GGUF file, in one run.
 
-    PYTHON_WITH_LLAMA_CPP bench/llama_cpp.py --musaic build/release/musaic --model model.gguf
+    PYTHON_WITH_LLAMA_CPP bench/against_llama_cpp.py --musaic build/release/musaic --model model.gguf
 
 Both read a prompt of the same number of tokens, then generate greedily. They take turns, one process a turn; the
 medians are compared. Needs the package llama-cpp-python. Prints a table, and JSON with --json. Exit status 1 if decode
