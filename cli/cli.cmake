@@ -7,4 +7,3 @@ add_executable(musaic_program
   cli/model_options.cc cli/report.cc cli/terminal.cc cli/tiny_model.cc)
 set_target_properties(musaic_program PROPERTIES OUTPUT_NAME musaic)
 target_link_libraries(musaic_program PRIVATE musaic_llm CLI11::CLI11 nlohmann_json::nlohmann_json musaic_options)
-install(TARGETS musaic_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

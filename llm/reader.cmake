@@ -12,4 +12,4 @@ target_compile_features(musaic_llm_text PUBLIC cxx_std_20)
 target_include_directories(musaic_llm_text PUBLIC
   ${CMAKE_CURRENT_LIST_DIR}/..
   ${CMAKE_CURRENT_LIST_DIR}/../include)
-target_link_libraries(musaic_llm_text PRIVATE PkgConfig::PCRE2)
+target_link_libraries(musaic_llm_text PRIVATE PkgConfig::PCRE2 musaic_options)

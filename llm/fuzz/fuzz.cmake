@@ -1,8 +1,7 @@
 # Fuzz targets of the file reader and the tokenizer.
 #   always:                  make_corpus, and <target>_replay as a test, with any compiler
-#   -DMUSAIC_FUZZ=ON, Clang: fuzz_gguf and fuzz_tokenizer with libFuzzer, ASan and UBSan; `llm_fuzz` runs each for
+#   -DMUSAIC_BUILD_FUZZERS=ON, Clang: fuzz_gguf and fuzz_tokenizer with libFuzzer, ASan and UBSan; `llm_fuzz` runs each for
 #                            MUSAIC_FUZZ_SECONDS
-option(MUSAIC_FUZZ "Build the libFuzzer targets (needs Clang)" OFF)
 set(MUSAIC_FUZZ_SECONDS 30 CACHE STRING "How long llm_fuzz runs each target")
 
 set(musaic_llm_corpus ${CMAKE_CURRENT_BINARY_DIR}/llm_corpus)
@@ -19,9 +18,9 @@ foreach(target gguf tokenizer)
   set_tests_properties(fuzz_${target}_replay PROPERTIES FIXTURES_REQUIRED llm_corpus)
 endforeach()
 
-if(MUSAIC_FUZZ)
+if(MUSAIC_BUILD_FUZZERS)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    message(FATAL_ERROR "MUSAIC_FUZZ needs Clang: set CMAKE_CXX_COMPILER to clang++")
+    message(FATAL_ERROR "MUSAIC_BUILD_FUZZERS needs Clang: set CMAKE_CXX_COMPILER to clang++")
   endif()
   # The library is compiled again, with coverage for the fuzzer in it.
   get_target_property(musaic_llm_text_sources musaic_llm_text SOURCES)
