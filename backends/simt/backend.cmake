@@ -1,0 +1,48 @@
+# The SIMT executor: GPU kernels on the CPU, checked. Built with the tests unless asked otherwise.
+option(MUSAIC_BUILD_SIMT "Build the SIMT executor (runs GPU kernels on the CPU, with checks)" ${MUSAIC_BUILD_TESTS})
+option(MUSAIC_SIMT_UCONTEXT "Switch fibers by ucontext on x86-64 too (slower; for testing the fallback)" OFF)
+
+if(MUSAIC_BUILD_SIMT)
+  add_library(musaic_simt STATIC)
+  foreach(unit access collective device fiber hooks intrinsic knowledge launch memory options order order_check report scheduler
+               slots store_buffer stream symbol)
+    target_sources(musaic_simt PRIVATE backends/simt/${unit}.cc)
+  endforeach()
+  target_include_directories(musaic_simt PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  target_compile_features(musaic_simt PUBLIC cxx_std_20)
+  target_link_libraries(musaic_simt PUBLIC Threads::Threads ${CMAKE_DL_LIBS} PRIVATE musaic_options)
+  # What kernels copy by the C library is checked as well.
+  target_link_options(musaic_simt INTERFACE -Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset)
+  if(MUSAIC_SIMT_UCONTEXT)
+    target_compile_definitions(musaic_simt PUBLIC MUSAIC_SIMT_UCONTEXT)
+  endif()
+  # Lines of source for the reports: gcc's libbacktrace where it is installed, else the program addr2line.
+  execute_process(COMMAND gcc -print-file-name=libbacktrace.a OUTPUT_VARIABLE backtrace_library
+                  OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  execute_process(COMMAND gcc -print-file-name=include/backtrace.h OUTPUT_VARIABLE backtrace_header
+                  OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(EXISTS "${backtrace_library}" AND EXISTS "${backtrace_header}")
+    configure_file(${backtrace_header} ${PROJECT_BINARY_DIR}/backtrace/backtrace.h COPYONLY)
+    set_property(SOURCE backends/simt/symbol.cc APPEND PROPERTY COMPILE_DEFINITIONS MUSAIC_SIMT_LIBBACKTRACE)
+    set_property(SOURCE backends/simt/symbol.cc APPEND PROPERTY INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR}/backtrace)
+    target_link_libraries(musaic_simt PRIVATE ${backtrace_library})
+  endif()
+
+  # How units with kernels are compiled: gcc's and clang's thread sanitizer calls a function before every access;
+  # the functions are the executor's (hooks.cc), no sanitizer runtime is linked.
+  add_library(musaic_simt_kernels INTERFACE)
+  target_link_libraries(musaic_simt_kernels INTERFACE musaic_simt)
+  target_compile_options(musaic_simt_kernels INTERFACE -O1 -g1 -fno-omit-frame-pointer -fsanitize=thread,bounds
+                         -ffp-contract=off)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    target_compile_options(musaic_simt_kernels INTERFACE -fsanitize=alignment
+                           "SHELL:-mllvm -tsan-distinguish-volatile" "SHELL:-mllvm -tsan-instrument-func-entry-exit=0")
+  else()
+    target_compile_options(musaic_simt_kernels INTERFACE --param=tsan-distinguish-volatile=1 -Wno-tsan)
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+      # gcc copies small blocks in place, unseen by the checks, unless told to call memcpy.
+      target_compile_options(musaic_simt_kernels INTERFACE -mmemcpy-strategy=libcall:-1:noalign
+                             -mmemset-strategy=libcall:-1:noalign)
+    endif()
+  endif()
+endif()

@@ -1,0 +1,84 @@
+#include "backends/simt/symbol.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#if defined(MUSAIC_SIMT_LIBBACKTRACE)
+#include <backtrace.h>
+#endif
+
+namespace musaic::simt {
+namespace {
+
+std::string readable(const char* symbol) {
+  if (symbol == nullptr) return {};
+  int status = 0;
+  char* text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
+  std::string result = status == 0 && text != nullptr ? text : symbol;
+  std::free(text);
+  return result;
+}
+
+#if defined(MUSAIC_SIMT_LIBBACKTRACE)
+
+void ignore_error(void*, const char*, int) {}
+
+int add_line(void* data, std::uintptr_t, const char* file, int line, const char* function) {
+  if (file != nullptr)
+    static_cast<std::vector<SourceLine>*>(data)->push_back({file, line, readable(function)});
+  return 0;
+}
+
+std::vector<SourceLine> look_up(std::uintptr_t address) {
+  static backtrace_state* const state = backtrace_create_state(nullptr, 1, ignore_error, nullptr);
+  std::vector<SourceLine> lines;
+  backtrace_pcinfo(state, address, add_line, ignore_error, &lines);
+  return lines;
+}
+
+#else
+
+std::vector<SourceLine> look_up(std::uintptr_t address) {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(address), &info) == 0 || info.dli_fname == nullptr) return {};
+  char command[4096];
+  std::snprintf(command, sizeof command, "addr2line -fCie '%s' 0x%lx 2>/dev/null", info.dli_fname,
+                static_cast<unsigned long>(address - reinterpret_cast<std::uintptr_t>(info.dli_fbase)));
+  std::vector<SourceLine> lines;
+  FILE* pipe = popen(command, "r");
+  if (pipe == nullptr) return lines;
+  char function[1024], place[1024];
+  while (std::fgets(function, sizeof function, pipe) != nullptr &&
+         std::fgets(place, sizeof place, pipe) != nullptr) {
+    const std::string f(function), p(place);
+    const std::size_t colon = p.rfind(':');
+    if (colon == std::string::npos || p[0] == '?') continue;
+    lines.push_back({p.substr(0, colon), std::atoi(p.c_str() + colon + 1), f.substr(0, f.find('\n'))});
+  }
+  pclose(pipe);
+  return lines;
+}
+
+#endif
+
+}  // namespace
+
+std::vector<SourceLine> source_lines(const void* return_address) {
+  if (return_address == nullptr) return {};
+  static std::mutex mutex;
+  static std::map<const void*, std::vector<SourceLine>> known;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto found = known.find(return_address);
+  if (found != known.end()) return found->second;
+  // The call itself ends before the address that it returns to.
+  auto lines = look_up(reinterpret_cast<std::uintptr_t>(return_address) - 1);
+  return known.emplace(return_address, std::move(lines)).first->second;
+}
+
+}  // namespace musaic::simt

@@ -1,0 +1,20 @@
+if(NOT MUSAIC_BUILD_SIMT)
+  return()
+endif()
+
+# Tests of the executor: units with kernels, instrumented, one program each so that ctest may run them side by side.
+foreach(subject execution memory race collective launch stream order store_buffer schedule)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/backends/simt/tests/${subject}_test.cc)
+    add_executable(test_simt_${subject} backends/simt/tests/${subject}_test.cc backends/simt/tests/main.cc)
+    target_link_libraries(test_simt_${subject} PRIVATE musaic_simt_kernels GTest::gtest musaic_options)
+    target_compile_definitions(test_simt_${subject} PRIVATE MUSAIC_SIMT_TESTS="${PROJECT_SOURCE_DIR}/backends/simt/tests/")
+    add_test(NAME test_simt_${subject} COMMAND test_simt_${subject})
+    list(APPEND simt_tests test_simt_${subject})
+  endif()
+endforeach()
+add_custom_target(simt_tests DEPENDS ${simt_tests})
+
+add_executable(example_simt_scan examples/simt_scan/scan.cc)
+target_link_libraries(example_simt_scan PRIVATE musaic_simt_kernels)
+add_test(NAME example_simt_scan COMMAND example_simt_scan)
+add_dependencies(simt_tests example_simt_scan)
