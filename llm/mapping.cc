@@ -29,6 +29,8 @@ struct GuardedMap {
 
 GuardedMap guarded_maps[64];
 struct sigaction previous_action;
+std::atomic<bool> told{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
 
 static_assert(std::atomic<uintptr_t>::is_always_lock_free);
 
@@ -70,6 +72,9 @@ void on_sigbus(int signal, siginfo_t* info, void* context) {
   const uintptr_t address = info->si_code > 0 ? reinterpret_cast<uintptr_t>(info->si_addr) : 0;
   for (const GuardedMap& map : guarded_maps) {
     if (address == 0 || address < map.begin.load() || address >= map.end.load()) continue;
+    // Threads may fault together: the first one tells, the others wait for the end.
+    if (told.exchange(true))
+      for (;;) ::pause();
     write_all("musaic: error: ");
     write_all(map.path);
     write_all(": the file shrank or became unreadable while it was in use\n");
