@@ -39,3 +39,28 @@ function(musaic_generate_headers)
   endforeach()
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/include/musaic/ops.h CONTENT "${umbrella}" @ONLY)
 endfunction()
+
+# musaic_add_backend(NAMESPACE TYPE): the devices of DeviceType::TYPE are served by musaic::NAMESPACE::entry().
+set(MUSAIC_BACKENDS "")
+macro(musaic_add_backend namespace type)
+  string(APPEND MUSAIC_BACKENDS "MUSAIC_BACKEND(${namespace}, ${type})\n")
+endmacro()
+
+# musaic_gpu_units(TARGET LAUNCH EXTENSION): gives an object library the operators that a GPU runs, a unit for each folder
+# with row.h or gpu.h, compiled after the backend's header LAUNCH, and the table of them.
+function(musaic_gpu_units target launch extension)
+  foreach(folder ${MUSAIC_OP_FOLDERS})
+    set(has 0)
+    foreach(form row gpu)
+      if(EXISTS ${PROJECT_SOURCE_DIR}/ops/${folder}/${form}.h)
+        set(has 1)
+        set(unit ${PROJECT_BINARY_DIR}/${target}/${folder}.${extension})
+        file(CONFIGURE OUTPUT ${unit} CONTENT "#include \"${launch}\"\n#include \"ops/${folder}/${form}.h\"\n" @ONLY)
+        target_sources(${target} PRIVATE ${unit})
+      endif()
+    endforeach()
+    set_property(SOURCE ${PROJECT_SOURCE_DIR}/backends/gpu_table.cc APPEND PROPERTY COMPILE_DEFINITIONS
+                 MUSAIC_HAS_${folder}=${has})
+  endforeach()
+  target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/backends/gpu_table.cc)
+endfunction()

@@ -3,25 +3,87 @@
 #include "musaic/check.h"
 
 namespace musaic {
+
+#define MUSAIC_BACKEND(ns, type) \
+  namespace ns {                 \
+  const BackendEntry& entry();   \
+  }
+#include "backends.inc"
+#undef MUSAIC_BACKEND
+
 namespace {
 
-constexpr std::int32_t kDeviceTypes = 32;
-const Backend* added[kDeviceTypes] = {};
+constexpr DeviceType kTypes[] = {
+    DeviceType::kCpu,
+#define MUSAIC_BACKEND(ns, type) DeviceType::type,
+#include "backends.inc"
+#undef MUSAIC_BACKEND
+};
+
+const BackendEntry* entry_of(DeviceType type) {
+  switch (type) {
+    case DeviceType::kCpu:
+      return &cpu::entry();
+#define MUSAIC_BACKEND(ns, type_) \
+  case DeviceType::type_:         \
+    return &ns::entry();
+#include "backends.inc"
+#undef MUSAIC_BACKEND
+    default:
+      return nullptr;
+  }
+}
+
+const BackendEntry& checked_entry(Device device) {
+  const BackendEntry* entry = entry_of(device.type);
+  if (entry == nullptr) {
+    std::string built;
+    for (const DeviceType type : device_types())
+      built += std::string(built.empty() ? "" : ", ") + entry_of(type)->name;
+    throw Error("musaic", "device", to_string(device), "a device with a backend in this build: " + built);
+  }
+  const int count = entry->runtime->device_count();
+  if (device.index < 0 || device.index >= count)
+    throw Error("musaic", "device", to_string(device),
+                "one of the " + std::to_string(count) + " devices of " + entry->name);
+  return *entry;
+}
 
 }  // namespace
 
-void add_backend(DeviceType type, const Backend& backend) {
-  added[static_cast<std::int32_t>(type)] = &backend;
+std::vector<DeviceType> device_types() { return {std::begin(kTypes), std::end(kTypes)}; }
+
+int device_count(DeviceType type) {
+  const BackendEntry* entry = entry_of(type);
+  return entry == nullptr ? 0 : entry->runtime->device_count();
 }
 
-const Backend& backend_for(Device device) {
-  if (device.type == DeviceType::kCpu) return cpu::backend();
-  const auto type = static_cast<std::int32_t>(device.type);
-  if (type >= 0 && type < kDeviceTypes && added[type] != nullptr) return *added[type];
-  std::string built = "cpu";
-  for (const Backend* b : added)
-    if (b != nullptr) built += std::string(", ") + b->name;
-  throw Error("musaic", "device", to_string(device), "a device with a backend in this build: " + built);
+Device find_device(const std::string& name) {
+  const std::string::size_type colon = name.find(':');
+  const std::string family = name.substr(0, colon);
+  std::string known;
+  for (const DeviceType type : device_types()) {
+    const BackendEntry& entry = *entry_of(type);
+    if (family == entry.name) {
+      const int index = entry.find(colon == std::string::npos ? "" : name.substr(colon + 1));
+      if (index < 0)
+        throw Error(
+            "musaic", "device", name,
+            "one of the " + std::to_string(entry.runtime->device_count()) + " devices of " + entry.name);
+      return {type, index};
+    }
+    known += std::string(known.empty() ? "" : ", ") + entry.name;
+  }
+  throw Error("musaic", "device", name, "a device of this build's backends: " + known);
+}
+
+Backend backend_for(Device device) {
+  const BackendEntry& entry = checked_entry(device);
+  return {entry.name, entry.ops(device.index), entry.runtime, entry.runtime->faults(device.index)};
+}
+
+std::string lacks_dtype(Device device, DType dtype) {
+  return device.type == DeviceType::kCpu ? "" : checked_entry(device).runtime->lacks(device.index, dtype);
 }
 
 void raise_recorded_fault(const Backend& backend) {
@@ -38,13 +100,18 @@ void raise_recorded_fault(const Backend& backend) {
               "an index inside its table");
 }
 
-const Backend& enter(Device device) {
-  const Backend& b = backend_for(device);
+Backend enter(Device device) {
+  const Backend b = backend_for(device);
   raise_recorded_fault(b);
+  b.runtime->use(device.index);
   return b;
 }
 
-void check(Device device, Stream) { raise_recorded_fault(backend_for(device)); }
+void check(Device device, Stream stream) {
+  const Backend b = backend_for(device);
+  b.runtime->synchronize(device.index, stream);
+  raise_recorded_fault(b);
+}
 
 RowView rows_of(const char* op, const char* argument, const Tensor& t) {
   RowView v;

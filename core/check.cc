@@ -1,5 +1,7 @@
 #include "musaic/check.h"
 
+#include "backends/backend.h"
+
 namespace musaic {
 namespace {
 
@@ -54,6 +56,10 @@ Check::Argument Check::tensor(const char* name, const Tensor& t) {
     device_ = t.device();
   } else if (t.device() != device_) {
     fail(name, "device " + to_string(t.device()), to_string(device_) + " (from " + device_from_ + ")");
+  }
+  if (device_.type != DeviceType::kCpu) {
+    const std::string lacking = lacks_dtype(device_, t.dtype());
+    if (!lacking.empty()) fail(name, "dtype " + to_string(t.dtype()), "another: " + lacking);
   }
   return Argument(this, name, t);
 }

@@ -1,8 +1,11 @@
 #include "musaic/tensor.h"
 
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
+
+#include "musaic/device.h"
 
 namespace musaic {
 
@@ -43,6 +46,9 @@ std::string to_string(Device d) {
       break;
     case DeviceType::kMusa:
       name = "musa";
+      break;
+    case DeviceType::kSimt:
+      name = "simt";
       break;
     default:
       return "device(" + std::to_string(static_cast<int>(d.type)) + "):" + std::to_string(d.index);
@@ -118,27 +124,22 @@ Tensor Tensor::view(std::initializer_list<std::int64_t> shape) const {
   return t;
 }
 
-OwnedTensor::OwnedTensor(DType dtype, const std::vector<std::int64_t>& shape)
-    : view_(nullptr, dtype, shape.data(), nullptr, static_cast<int>(shape.size()), Device{}) {
+OwnedTensor::OwnedTensor(DType dtype, const std::vector<std::int64_t>& shape, Device device)
+    : view_(nullptr, dtype, shape.data(), nullptr, static_cast<int>(shape.size()), device) {
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(view_.numel(), size_bytes(dtype), &bytes)) throw std::bad_alloc();
-  const std::size_t rounded = (static_cast<std::size_t>(bytes) + 64) / 64 * 64;
-  memory_ = std::aligned_alloc(64, rounded);
-  if (memory_ == nullptr) throw std::bad_alloc();
-  std::memset(memory_, 0, rounded);
-  view_ = Tensor(memory_, dtype, shape.data(), nullptr, static_cast<int>(shape.size()), Device{});
+  memory_ = allocate(device, std::max<std::int64_t>(bytes, 1));
+  fill(device, memory_, 0, bytes);
+  view_ = Tensor(memory_, dtype, shape.data(), nullptr, static_cast<int>(shape.size()), device);
 }
 
-OwnedTensor::~OwnedTensor() { std::free(memory_); }
+OwnedTensor::~OwnedTensor() {
+  if (memory_ != nullptr) release(view_.device(), memory_);
+}
 
 OwnedTensor& OwnedTensor::operator=(OwnedTensor&& o) noexcept {
-  if (this != &o) {
-    std::free(memory_);
-    memory_ = o.memory_;
-    view_ = o.view_;
-    o.memory_ = nullptr;
-    o.view_ = Tensor();
-  }
+  std::swap(memory_, o.memory_);
+  std::swap(view_, o.view_);
   return *this;
 }
 

@@ -56,8 +56,9 @@ MUSAIC_FN F32x8 load8(const Half* p) {
   if constexpr (kHasHalfConversion) {
     return load8_half(p);
   } else {
+    const U32x8 codes = load8_u16(p);
     float v[8];
-    for (int i = 0; i < 8; ++i) v[i] = load(p[i]);
+    for (int i = 0; i < 8; ++i) v[i] = load(Half{static_cast<std::uint16_t>(codes[i])});
     return load8(v);
   }
 }
@@ -65,9 +66,15 @@ MUSAIC_FN void store8(Half* p, F32x8 v) {
   if constexpr (kHasHalfConversion) {
     store8_half(p, v);
   } else {
+    U32x8 codes = {};
     float w[8];
     store8(w, v);
-    for (int i = 0; i < 8; ++i) store(p + i, w[i]);
+    for (int i = 0; i < 8; ++i) {
+      Half h;
+      store(&h, w[i]);
+      codes[i] = h.bits;
+    }
+    store8_u16(p, codes);
   }
 }
 

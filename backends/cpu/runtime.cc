@@ -1,7 +1,13 @@
 // Choice of the instruction set, and the CPU's place in the table of backends.
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <new>
 #include <string>
 
 #include "backends/backend.h"
@@ -78,16 +84,82 @@ const Path& path() {
   return *p;
 }
 
+void no_graphs() { throw Error("musaic", "device", "cpu", "one whose work can be captured into a graph"); }
+
+void* memory_of(int, std::int64_t bytes) {
+  if (bytes > (std::int64_t{1} << 62)) throw std::bad_alloc();
+  void* memory =
+      std::aligned_alloc(64, (static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)) + 63) / 64 * 64);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void free_memory(int, void* memory) { std::free(memory); }
+void copy(int, void* to, const void* from, std::int64_t bytes) {
+  std::memmove(to, from, static_cast<std::size_t>(bytes));
+}
+
+DeviceProperties properties(int) {
+  DeviceProperties p;
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; p.name.empty() && std::getline(info, line);)
+    if (line.rfind("model name", 0) == 0) p.name = line.substr(line.find(':') + 2);
+  if (p.name.empty()) p.name = "cpu";
+  p.architecture = path().name;
+  p.multiprocessors = num_threads();
+  p.memory_bytes = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
+  return p;
+}
+
+using Clock = std::chrono::steady_clock;
+
+// Work is done when a call returns, so streams and waits are nothing, and an event is a time.
+constexpr Runtime kRuntime{
+    .device_count = [] { return 1; },
+    .properties = properties,
+    .allocate = memory_of,
+    .release = free_memory,
+    .allocate_pinned = memory_of,
+    .release_pinned = free_memory,
+    .copy_to_device = [](int d, void* to, const void* from, std::int64_t n, Stream,
+                         bool) { copy(d, to, from, n); },
+    .copy_to_host = [](int d, void* to, const void* from, std::int64_t n, Stream,
+                       bool) { copy(d, to, from, n); },
+    .copy_on_device = [](int d, void* to, const void* from, std::int64_t n, Stream) { copy(d, to, from, n); },
+    .fill = [](int, void* to, unsigned char v, std::int64_t n,
+               Stream) { std::memset(to, v, static_cast<std::size_t>(n)); },
+    .create_stream = [](int) { return Stream{}; },
+    .destroy_stream = [](int, Stream) {},
+    .synchronize = [](int, Stream) {},
+    .create_event = [](int) { return Event{new Clock::time_point()}; },
+    .destroy_event = [](int, Event e) { delete static_cast<Clock::time_point*>(e.handle); },
+    .record = [](int, Event e, Stream) { *static_cast<Clock::time_point*>(e.handle) = Clock::now(); },
+    .wait = [](int, Stream, Event) {},
+    .elapsed_ms =
+        [](int, Event a, Event b) {
+          return std::chrono::duration<double, std::milli>(*static_cast<Clock::time_point*>(b.handle) -
+                                                           *static_cast<Clock::time_point*>(a.handle))
+              .count();
+        },
+    .begin_capture = [](int, Stream) { no_graphs(); },
+    .end_capture = [](int, Stream) { return no_graphs(), Graph{}; },
+    .replay = [](int, Graph, Stream) { no_graphs(); },
+    .destroy_graph = [](int, Graph) {},
+    .faults = [](int) { return &record; },
+    .lacks = [](int, DType) { return std::string(); },
+    .use = [](int) {},
+};
+
 }  // namespace
 
 PathList paths() { return {std::begin(kPaths), std::end(kPaths)}; }
 
 void force_path(const char* name) { current.store(name != nullptr ? find(name) : choose()); }
 
-Backend& backend() {
-  static thread_local Backend b{"cpu", nullptr, &record};
-  b.ops = path().ops;
-  return b;
+const BackendEntry& entry() {
+  static constexpr BackendEntry e{
+      "cpu", [](int) { return path().ops; }, &kRuntime,
+      [](const std::string& rest) { return rest.empty() || rest == "0" ? 0 : -1; }};
+  return e;
 }
 
 }  // namespace cpu

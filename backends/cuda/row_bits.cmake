@@ -24,7 +24,7 @@ function(musaic_add_row_bits name)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/row_bits/${name}_math_rows.cu CONTENT
        "#include \"@arg_LAUNCH@\"\n#include \"testing/math_rows.h\"\n" @ONLY)
   add_library(${name}_kernels OBJECT ${arg_UNITS} ${PROJECT_BINARY_DIR}/row_bits/${name}_math_rows.cu
-              ${PROJECT_SOURCE_DIR}/backends/cuda/table.cc)
+              ${PROJECT_SOURCE_DIR}/backends/gpu_table.cc)
   target_include_directories(${name}_kernels PRIVATE ${arg_INCLUDES} ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
                              ${PROJECT_BINARY_DIR}/include)
   target_compile_definitions(${name}_kernels PRIVATE MUSAIC_TARGET=${arg_NAMESPACE} ${arg_DEFINITIONS})

@@ -39,7 +39,7 @@ if(MUSAIC_MUSA)
     endif()
   endif()
   set(stamps "")
-  file(GLOB parts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/musa/* ${PROJECT_SOURCE_DIR}/backends/cuda/group.h
+  file(GLOB parts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/musa/* ${PROJECT_SOURCE_DIR}/device/*.h
        ${PROJECT_SOURCE_DIR}/device/*.h ${PROJECT_SOURCE_DIR}/ops/*/row.h ${PROJECT_SOURCE_DIR}/ops/*/args.h)
   foreach(target ${MUSAIC_MUSA_TARGETS})
     if(NOT target MATCHES "^mp_(22|31)$")

@@ -1,4 +1,4 @@
-# The SIMT executor: GPU kernels on the CPU, checked. Off until the operators run on it.
+# The SIMT executor: GPU kernels on the CPU, checked; and the operators on it.
 option(MUSAIC_BUILD_SIMT "Build the SIMT executor (runs GPU kernels on the CPU, with checks)" OFF)
 option(MUSAIC_SIMT_UCONTEXT "Switch fibers by ucontext on x86-64 too (slower; for testing the fallback)" OFF)
 
@@ -33,7 +33,7 @@ if(MUSAIC_BUILD_SIMT)
   add_library(musaic_simt_kernels INTERFACE)
   target_link_libraries(musaic_simt_kernels INTERFACE musaic_simt)
   target_compile_options(musaic_simt_kernels INTERFACE -O1 -g1 -fno-omit-frame-pointer -fsanitize=thread,bounds
-                         -ffp-contract=off)
+                         -ffp-contract=off -Wno-unknown-pragmas)
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     target_compile_options(musaic_simt_kernels INTERFACE -fsanitize=alignment
                            "SHELL:-mllvm -tsan-distinguish-volatile" "SHELL:-mllvm -tsan-instrument-func-entry-exit=0")
@@ -45,4 +45,14 @@ if(MUSAIC_BUILD_SIMT)
                              -mmemset-strategy=libcall:-1:noalign)
     endif()
   endif()
+
+  # The operators: row.h by the shared row kernel, gpu.h as it is. One unit an operator folder.
+  add_library(musaic_simt_ops OBJECT)
+  musaic_gpu_units(musaic_simt_ops backends/simt/op_launch.h cc)
+  target_include_directories(musaic_simt_ops PRIVATE ${PROJECT_SOURCE_DIR}/backends/simt ${PROJECT_BINARY_DIR}/include)
+  target_compile_definitions(musaic_simt_ops PRIVATE MUSAIC_TARGET=simt_ops)
+  target_link_libraries(musaic_simt_ops PRIVATE musaic_simt_kernels musaic_options)
+  musaic_add_backend(simt kSimt)
+  target_sources(musaic PRIVATE backends/simt/backend.cc $<TARGET_OBJECTS:musaic_simt_ops>)
+  target_link_libraries(musaic PUBLIC $<BUILD_INTERFACE:musaic_simt>)
 endif()

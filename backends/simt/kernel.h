@@ -16,6 +16,16 @@
 #define __launch_bounds__(...)
 #define __align__(n) alignas(n)
 
+#define MUSAIC_SIMT_VECTORS(base, T)                         \
+  struct alignas(2 * sizeof(T)) base##2 { T x, y; };         \
+  struct alignas(4 * sizeof(T)) base##4 { T x, y, z, w; };   \
+  inline base##2 make_##base##2(T x, T y) { return {x, y}; } \
+  inline base##4 make_##base##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+MUSAIC_SIMT_VECTORS(float, float)
+MUSAIC_SIMT_VECTORS(int, int)
+MUSAIC_SIMT_VECTORS(uint, unsigned)
+#undef MUSAIC_SIMT_VECTORS
+
 #define threadIdx (::musaic::simt::self().thread_index)
 #define blockIdx (::musaic::simt::self().block_index)
 #define blockDim (::musaic::simt::self().block_extent)
@@ -108,6 +118,14 @@ inline void __threadfence_system() { musaic::simt::fence(musaic::simt::Scope::kS
 inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline int __popcll(unsigned long long v) { return __builtin_popcountll(v); }
 inline int __clz(int v) { return v == 0 ? 32 : __builtin_clz(static_cast<unsigned>(v)); }
+inline int __dp4a(int a, int b, int c) {
+  for (int i = 0; i < 32; i += 8) c += static_cast<std::int8_t>(a >> i) * static_cast<std::int8_t>(b >> i);
+  return c;
+}
+inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(std::uint64_t{a} * b >> 32); }
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  return static_cast<unsigned long long>(static_cast<unsigned __int128>(a) * b >> 64);
+}
 inline int __ffs(int v) { return __builtin_ffs(v); }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "musaic/check.h"
+#include "musaic/device.h"
 #include "musaic/error.h"
 #include "musaic/ops.h"
 #include "musaic/registry.h"

@@ -50,6 +50,7 @@ enum class DeviceType : std::int32_t {
   kCuda = 2,
   kRocm = 10,
   kMusa = 12,  // DLPack's kDLExtDev: the vendor has no code of its own
+  kSimt = 31,  // simulated devices, whose memory the host can read; no code of DLPack's
 };
 
 struct Device {
@@ -155,13 +156,13 @@ class Tensor {
   std::int64_t strides_[kMaxDims] = {};
 };
 
-/// A tensor that owns CPU memory (64-byte aligned), for programs and tests; contents start as zeros.
+/// A tensor that owns its memory, for programs and tests; contents start as zeros.
 class OwnedTensor {
  public:
   OwnedTensor() = default;
-  OwnedTensor(DType dtype, std::initializer_list<std::int64_t> shape)
-      : OwnedTensor(dtype, std::vector<std::int64_t>(shape)) {}
-  OwnedTensor(DType dtype, const std::vector<std::int64_t>& shape);
+  OwnedTensor(DType dtype, std::initializer_list<std::int64_t> shape, Device device = {})
+      : OwnedTensor(dtype, std::vector<std::int64_t>(shape), device) {}
+  OwnedTensor(DType dtype, const std::vector<std::int64_t>& shape, Device device = {});
   ~OwnedTensor();
   OwnedTensor(OwnedTensor&& o) noexcept : view_(o.view_), memory_(o.memory_) {
     o.memory_ = nullptr;

@@ -26,8 +26,8 @@ void argmax(const Tensor& out, const Tensor& input, Stream stream) {
   args.dtype = float_kind(input.dtype());
   args.num_rows = batch_size;
   args.size = vocab_size;
-  const Backend& backend = enter(check.device());
-  if (args.num_rows > 0) backend.ops->argmax(args, stream);
+  const Backend backend = enter(check.device());
+  if (args.num_rows > 0) launch(backend, &OpTable::argmax, check.op(), args, stream);
 }
 
 }  // namespace musaic

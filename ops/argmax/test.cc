@@ -30,7 +30,7 @@ void expect_right(Buffer& in, DType out_dtype = kInt64) {
 class Argmax : public OnTarget {};
 
 TEST_P(Argmax, MatchesTheOrder) {
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (std::int64_t n : kSizes) {
       Buffer in(dtype, {n > 10000 ? 2 : 5, n}, uniform_int(0, 7));
       in.fill_normal();
@@ -52,7 +52,7 @@ TEST_P(Argmax, ZerosInfinitiesAndNans) {
   const std::vector<std::vector<double>> rows = {
       {-0.0, 0.0, -1.0},   {-1.0, 0.0, -0.0}, {-kInf, -kInf, -kInf}, {kNan, kNan, kNan}, {kNan, -kInf, kNan},
       {kNan, -kInf, -5.0}, {1.0, kInf, kInf}, {kNan, 3.0, 3.0},      {-0.0, -0.0, kNan}};
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (std::int64_t repeat : {1, 11, 700}) {  // within a vector, across vectors, across parts
       const auto count = static_cast<std::int64_t>(rows.size()), n = 3 * repeat;
       Buffer in(dtype, {count, n});

@@ -65,7 +65,7 @@ class FusedAddRmsnorm : public OnTarget {};
 
 TEST_P(FusedAddRmsnorm, MatchesFloat64) {
   for (const Form& form : kForms)
-    for (DType dtype : kFloatTypes)
+    for (DType dtype : float_types())
       for (std::int64_t n : kSizes) {
         const std::int64_t rows = n > 4000 ? 2 : 3;
         Buffer in(dtype, {rows, n}, uniform_int(0, 7)), residual(dtype, {rows, n}, uniform_int(0, 7)),
@@ -80,8 +80,8 @@ TEST_P(FusedAddRmsnorm, MatchesFloat64) {
 
 TEST_P(FusedAddRmsnorm, StridedRowsWeightOfAnyDtypeOrNone) {
   for (const Form& form : kForms)
-    for (DType dtype : kFloatTypes)
-      for (DType weight_dtype : kFloatTypes) {
+    for (DType dtype : float_types())
+      for (DType weight_dtype : float_types()) {
         Buffer in(dtype, {3, 2, 77}, 3, {400, 101, 1}), residual(dtype, {3, 2, 77}, 1, {190, 95, 1}),
             w(weight_dtype, {77});
         in.fill_normal();
@@ -119,7 +119,7 @@ TEST_P(FusedAddRmsnorm, GemmaAddsOneInFloat32) {
 
 // sgl-project/sglang#17946: no branch for float32, so the call succeeded and wrote nothing.
 TEST_P(FusedAddRmsnorm, EveryDtypeComputesOrIsRejected) {
-  for (DType dtype : kFloatTypes) {
+  for (DType dtype : float_types()) {
     Buffer in(dtype, {3, 256}), residual(dtype, {3, 256}), w(dtype, {256});
     in.fill([](std::int64_t) { return 1.0; });
     residual.fill([](std::int64_t) { return 2.0; });
@@ -182,7 +182,7 @@ TEST_P(FusedAddRmsnorm, EmptyAndZeroRows) {
 MUSAIC_EVERY_TARGET(FusedAddRmsnorm);
 
 TEST(FusedAddRmsnormBits, SameEverywhereAndPerRow) {
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (std::int64_t n : {1, 64, 255, 2048, 2049, 8192, 20000}) {
       Buffer x(dtype, {33, n}), r(dtype, {33, n}), w(dtype, {n});
       x.fill_normal();
@@ -218,7 +218,7 @@ TEST(FusedAddRmsnormBits, SameEverywhereAndPerRow) {
 
 // One contract for the plain and the fused form: where the addition is exact, both give the same bits.
 TEST(FusedAddRmsnormBits, EqualsRmsnormWhenTheResidualIsZero) {
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (std::int64_t n : {7, 769, 4096}) {
       Buffer x(dtype, {2, n}), zero(dtype, {2, n}), w(dtype, {n}), out(dtype, {2, n});
       x.fill_normal();

@@ -42,8 +42,8 @@ void run(const char* op, Launcher launcher, const Tensor& out, const Tensor& inp
   args.dtype = float_kind(input.dtype());
   args.hidden_size = gate.size(last);
   args.num_rows = args.hidden_size > 0 ? out.numel() / args.hidden_size : 0;
-  const Backend& backend = enter(check.device());
-  if (args.num_rows > 0) (backend.ops->*launcher)(args, stream);
+  const Backend backend = enter(check.device());
+  if (args.num_rows > 0) launch(backend, launcher, check.op(), args, stream);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ class GatedActivation : public OnTarget {};
 
 TEST_P(GatedActivation, MatchesFloat64) {
   for (const Form& form : kForms)
-    for (DType dtype : kFloatTypes)
+    for (DType dtype : float_types())
       for (std::int64_t d : {1, 2, 3, 7, 8, 9, 16, 31, 111, 1000, 2047, 2048, 2049, 2056, 4096, 4103}) {
         Buffer in(dtype, {2, 2 * d}, uniform_int(0, 7)), out(dtype, {2, d}, uniform_int(0, 7));
         // Gates from subnormal to far out in the tail.
@@ -67,7 +67,7 @@ TEST_P(GatedActivation, MatchesFloat64) {
 
 TEST_P(GatedActivation, StridedRows) {
   for (const Form& form : kForms)
-    for (DType dtype : kFloatTypes) {
+    for (DType dtype : float_types()) {
       Buffer in(dtype, {3, 2, 74}, 1, {400, 101, 1}), out(dtype, {3, 2, 37}, 3, {190, 95, 1});
       in.fill_normal(3.0);
       expect_right(form, in, out);
@@ -103,7 +103,7 @@ TEST_P(GatedActivation, ZeroRowsThenRows) {
 
 TEST_P(GatedActivation, OutMayBeEitherHalf) {
   for (const Form& form : kForms)
-    for (DType dtype : kFloatTypes)
+    for (DType dtype : float_types())
       for (std::int64_t begin : {0, 2051}) {
         Buffer in(dtype, {3, 4102}), out(dtype, {3, 2051});
         in.fill_normal();
@@ -121,7 +121,7 @@ TEST_P(GatedActivation, OutMayBeEitherHalf) {
 TEST_P(GatedActivation, InfinitiesAndNaN) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   for (const Form& form : kForms)
-    for (DType dtype : kFloatTypes)
+    for (DType dtype : float_types())
       for (std::int64_t repeat : {1, 3}) {  // vector body and tail
         const std::vector<double> gates = {inf, -inf, -inf, nan, 1.0, inf, -1000.0, 1000.0, 0.0, -0.0},
                                   ups = {2.0, 2.0, inf, 1.0, nan, 0.0, -3.0, -3.0, inf, 1.0},
@@ -154,7 +154,7 @@ MUSAIC_EVERY_TARGET(GatedActivation);
 
 TEST(GatedActivationBits, SameEverywhereAndPerRow) {
   for (const Form& form : kForms)
-    for (DType dtype : kFloatTypes)
+    for (DType dtype : float_types())
       for (std::int64_t d : {1, 64, 255, 2049, 11008}) {
         Buffer in(dtype, {13, 2 * d});
         in.fill([&](std::int64_t) { return normal() * std::pow(10.0, uniform(-3, 1.7)); });

@@ -85,8 +85,8 @@ void ggml_dequantize(const Tensor& out, const Tensor& weight, std::int64_t type,
   args.layout = layout;
   args.dtype = float_kind(out.dtype());
   args.elements = elements;
-  const Backend& backend = enter(check.device());
-  if (elements > 0) backend.ops->ggml_dequantize(args, stream);
+  const Backend backend = enter(check.device());
+  if (elements > 0) launch(backend, &OpTable::ggml_dequantize, check.op(), args, stream);
 }
 
 }  // namespace musaic

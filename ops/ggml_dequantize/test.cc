@@ -12,7 +12,7 @@ std::int64_t number(const GgmlLayout& layout) { return static_cast<std::int64_t>
 /// Weight bytes in a guarded tensor; block formats at an odd address when asked.
 Buffer weight_buffer(const std::vector<unsigned char>& bytes, std::int64_t offset) {
   Buffer w(kUInt8, {static_cast<std::int64_t>(bytes.size())}, offset);
-  if (!bytes.empty()) std::memcpy(w.tensor().data(), bytes.data(), bytes.size());
+  w.set_bytes(bytes);
   return w;
 }
 
@@ -20,7 +20,7 @@ class GgmlDequantize : public OnTarget {};
 
 TEST_P(GgmlDequantize, IsTheFormulaRoundedTwice) {
   for (const GgmlLayout& layout : kGgmlLayouts)
-    for (DType dtype : kFloatTypes)
+    for (DType dtype : float_types())
       for (std::int64_t n : {1, 31, 32, 33, 255, 256, 257, 608, 1000}) {
         const std::int64_t m = uniform_int(1, 5), blocks = ggml_blocks(layout, m * n);
         const std::vector<unsigned char> bytes = reference::random_weights(layout, blocks);
@@ -45,7 +45,7 @@ TEST_P(GgmlDequantize, IsTheFormulaRoundedTwice) {
 // vllm-project/vllm#30090: the kernel wrote float16 whatever the output's type.
 TEST_P(GgmlDequantize, WritesTheDeclaredType) {
   for (double d : {0.1, 1000.0})
-    for (DType dtype : kFloatTypes) {
+    for (DType dtype : float_types()) {
       std::vector<unsigned char> bytes(8 * 34);
       for (int b = 0; b < 8; ++b) {
         from_double(bytes.data() + 34 * b, kFloat16, d);
@@ -91,7 +91,7 @@ MUSAIC_EVERY_TARGET(GgmlDequantize);
 
 TEST(GgmlDequantizeBits, SameEverywhere) {
   for (const GgmlLayout& layout : kGgmlLayouts)
-    for (DType dtype : kFloatTypes) {
+    for (DType dtype : float_types()) {
       const std::vector<unsigned char> bytes =
           reference::random_weights(layout, ggml_blocks(layout, 67 * 999));
       Buffer w = weight_buffer(bytes, 0);

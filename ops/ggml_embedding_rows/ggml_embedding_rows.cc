@@ -42,9 +42,10 @@ void ggml_embedding_rows(const Tensor& out, const Tensor& weight, const Tensor& 
   args.hidden_size = hidden_size;
   args.row_bytes = row_bytes;
   args.vocab_size = row_bytes > 0 ? weight.numel() / row_bytes : 0;
-  const Backend& backend = enter(check.device());
+  const Backend backend = enter(check.device());
   args.faults = {backend.faults, &kIds};
-  if (args.num_tokens > 0 && args.hidden_size > 0) backend.ops->ggml_embedding_rows(args, stream);
+  if (args.num_tokens > 0 && args.hidden_size > 0)
+    launch(backend, &OpTable::ggml_embedding_rows, check.op(), args, stream);
 }
 
 }  // namespace musaic

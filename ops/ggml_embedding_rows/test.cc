@@ -14,13 +14,13 @@ class GgmlEmbeddingRows : public OnTarget {};
 
 TEST_P(GgmlEmbeddingRows, EqualsDequantisedRows) {
   for (const GgmlLayout& layout : kGgmlLayouts)
-    for (DType dtype : kFloatTypes)
+    for (DType dtype : float_types())
       for (std::int64_t hidden : {1, 32, 96, 257, 576}) {
         const std::int64_t vocab = 11, tokens = 7, row_bytes = ggml_row_bytes(number(layout), hidden);
         const std::vector<unsigned char> bytes =
             reference::random_weights(layout, vocab * ggml_blocks(layout, hidden));
         Buffer w(kUInt8, {vocab, row_bytes}, is_plain(layout) ? 0 : 1);
-        std::memcpy(w.tensor().data(), bytes.data(), bytes.size());
+        w.set_bytes(bytes);
         // A strided output, and ids of both widths.
         Buffer out(dtype, {tokens, hidden}, 1, {hidden + 3, 1}), narrow(kInt32, {tokens}),
             wide(kInt64, {tokens});
@@ -50,7 +50,7 @@ TEST_P(GgmlEmbeddingRows, EqualsDequantisedRows) {
 TEST_P(GgmlEmbeddingRows, BadIdsLeaveTheirRows) {
   const std::vector<unsigned char> bytes = reference::random_weights(kGgmlLayouts[3], 5 * 2);
   Buffer w(kUInt8, {5, 40}), ids(kInt32, {5}), out(kFloat32, {5, 64}), good(kFloat32, {5, 64});
-  std::memcpy(w.tensor().data(), bytes.data(), bytes.size());
+  w.set_bytes(bytes);
   ids.fill([](std::int64_t i) { return static_cast<double>(i); });
   ggml_embedding_rows(good, w, ids, 3);
   for (double bad : {5.0, -1.0, 2147483647.0, -2147483648.0}) {
@@ -91,7 +91,7 @@ TEST(GgmlEmbeddingRowsBits, SameEverywhere) {
   for (const GgmlLayout& layout : kGgmlLayouts) {
     const std::vector<unsigned char> bytes = reference::random_weights(layout, 40 * ggml_blocks(layout, 600));
     Buffer w(kUInt8, {static_cast<std::int64_t>(bytes.size())}), ids(kInt64, {99});
-    std::memcpy(w.tensor().data(), bytes.data(), bytes.size());
+    w.set_bytes(bytes);
     ids.fill([](std::int64_t i) { return static_cast<double>(i * 7 % 40); });
     expect_same_bytes_everywhere([&] {
       Buffer out(kBFloat16, {99, 600});

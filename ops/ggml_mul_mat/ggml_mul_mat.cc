@@ -79,8 +79,8 @@ void run(const char* op, Launcher launcher, const Tensor& out, const Tensor& wei
   args.k = k;
   args.rows = row;
   args.row_bytes = row_bytes;
-  const Backend& backend = enter(check.device());
-  if (num_tokens > 0 && row > 0) (backend.ops->*launcher)(args, stream);
+  const Backend backend = enter(check.device());
+  if (num_tokens > 0 && row > 0) launch(backend, launcher, check.op(), args, stream);
 }
 
 }  // namespace

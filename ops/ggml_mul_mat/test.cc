@@ -188,7 +188,7 @@ TEST_P(GgmlMulMat, RowLengthsOffTheStep) {
         reference::random_weights(layout, rows * ggml_blocks(layout, c.k));
     // The guard bytes behind the weights read as NaN scales.
     Buffer w(kUInt8, {rows, row_bytes}, 1), x(kFloat32, {1, c.k}), out(kFloat32, {1, rows});
-    std::memcpy(w.tensor().data(), bytes.data(), bytes.size());
+    w.set_bytes(bytes);
     x.fill([](std::int64_t i) { return i % 32 == 0 ? 127.0 : static_cast<double>(37 * i % 255 - 127); });
     Scratch scratch(1, c.k);
     ggml_mul_mat_vec_a8(out, w, x, number(layout), rows, {}, scratch);

@@ -55,7 +55,7 @@ void kv_cache_store(const Tensor& k_cache, const Tensor& v_cache, const Tensor& 
   check.no_overlap("v_cache", v_cache, "value", value, false);
   check.no_overlap("v_cache", v_cache, "slots", slots, false);
 
-  const Backend& backend = enter(check.device());
+  const Backend backend = enter(check.device());
   KvCacheStoreArgs args{};
   args.sides[0] = side(k_cache, key);
   args.sides[1] = side(v_cache, value);
@@ -68,7 +68,7 @@ void kv_cache_store(const Tensor& k_cache, const Tensor& v_cache, const Tensor& 
   args.num_pages = num_pages;
   args.page_size = page_size;
   args.fault = {backend.faults, &kSlotsSite};
-  if (args.num_tokens > 0) backend.ops->kv_cache_store(args, stream);
+  if (args.num_tokens > 0) launch(backend, &OpTable::kv_cache_store, check.op(), args, stream);
 }
 
 }  // namespace musaic

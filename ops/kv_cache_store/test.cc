@@ -55,7 +55,7 @@ void expect_stored(Buffer& cache, const std::vector<double>& before, Buffer& sou
 class KvCacheStore : public OnTarget {};
 
 TEST_P(KvCacheStore, EveryRowReachesItsSlot) {
-  for (DType stored : kFloatTypes)
+  for (DType stored : float_types())
     for (DType source : {stored, kFloat32})
       for (std::int64_t dim : {1, 2, 3, 7, 8, 9, 64, 80, 100, 192, 1048})
         for (std::int64_t page_size : {1, 5, 16}) {
@@ -110,7 +110,7 @@ TEST_P(KvCacheStore, BytesOfRowsAndGaps) {
 }
 
 TEST_P(KvCacheStore, CopiesKeepPayloadsAndConversionsRoundOnce) {
-  for (DType dtype : kFloatTypes) {
+  for (DType dtype : float_types()) {
     Buffer k(dtype, {1, 2, 1, 5}), v(dtype, {1, 2, 1, 5}), key(dtype, {1, 1, 5});
     std::memset(key.element(0), 0x7f, static_cast<std::size_t>(5 * size_bytes(dtype)));
     static_cast<unsigned char*>(key.element(0))[size_bytes(dtype) - 2] = 0x81;
@@ -222,7 +222,7 @@ TEST_P(KvCacheStore, NothingToStore) {
 MUSAIC_EVERY_TARGET(KvCacheStore);
 
 TEST(KvCacheStoreBits, SameEverywhere) {
-  for (DType stored : kFloatTypes) {
+  for (DType stored : float_types()) {
     Buffer key(kFloat32, {600, 3, 64}), value(kFloat32, {600, 3, 65});
     key.fill_normal(100.0);
     value.fill_normal(1e-6);

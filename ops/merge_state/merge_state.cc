@@ -60,8 +60,8 @@ void merge_state_v2(const Tensor& v_merged, const Tensor& s_merged, const Tensor
   args.b_dtype = float_kind(v_b.dtype());
   args.num_rows = num_tokens * num_heads;
   args.head_dim = head_dim;
-  const Backend& backend = enter(check.device());
-  if (args.num_rows > 0) backend.ops->merge_state_v2(args, stream);
+  const Backend backend = enter(check.device());
+  if (args.num_rows > 0) launch(backend, &OpTable::merge_state_v2, check.op(), args, stream);
 }
 
 }  // namespace musaic

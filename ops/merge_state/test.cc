@@ -67,7 +67,7 @@ void expect_right(State& a, State& b, State& out) {
 class MergeState : public OnTarget {};
 
 TEST_P(MergeState, MatchesFloat64) {
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (std::int64_t d : {1, 2, 7, 8, 9, 32, 48, 63, 64, 128, 192, 257, 512})
       for (std::int64_t empty : {0, 3}) {
         State a(dtype, 5, 3, d), b(dtype, 5, 3, d), out(dtype, 5, 3, d);
@@ -76,9 +76,9 @@ TEST_P(MergeState, MatchesFloat64) {
 }
 
 TEST_P(MergeState, EveryCombinationOfDtypes) {
-  for (DType a_dtype : kFloatTypes)
-    for (DType b_dtype : kFloatTypes)
-      for (DType dtype : kFloatTypes) {
+  for (DType a_dtype : float_types())
+    for (DType b_dtype : float_types())
+      for (DType dtype : float_types()) {
         State a(a_dtype, 2, 3, 21), b(b_dtype, 2, 3, 21), out(dtype, 2, 3, 21);
         expect_right(a.fill(2), b.fill(2), out);
       }
@@ -86,7 +86,7 @@ TEST_P(MergeState, EveryCombinationOfDtypes) {
 
 // flashinfer-ai/flashinfer#4051, vllm-project/vllm#39148: merging two empty states gave NaN.
 TEST_P(MergeState, EmptyIsTheIdentity) {
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (double none : {-kInfinity, kInfinity}) {
       State a(dtype, 2, 2, 64), b(dtype, 2, 2, 64), out(dtype, 2, 2, 64);
       a.v.fill([](std::int64_t i) { return i < 128 ? 0.0 : 1.0; });
@@ -127,7 +127,7 @@ TEST_P(MergeState, ManyHeads) {
 }
 
 TEST_P(MergeState, StridedTokensHeadsAndSums) {
-  for (DType dtype : kFloatTypes) {
+  for (DType dtype : float_types()) {
     State a(dtype, {4, 3, 20}, {100, 30, 1}, {7, 2}), b(dtype, {4, 3, 20}, {21, 84, 1}, {1, 4}),
         out(dtype, {4, 3, 20}, {70, 23, 1}, {3, 12});
     expect_right(a.fill(2), b.fill(2), out);
@@ -138,7 +138,7 @@ TEST_P(MergeState, StridedTokensHeadsAndSums) {
 }
 
 TEST_P(MergeState, InPlaceOnEitherSide) {
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (bool into_a : {true, false}) {
       State a(dtype, 3, 4, 75), b(dtype, 3, 4, 75), out(dtype, 3, 4, 75);
       a.fill(2);
@@ -189,7 +189,7 @@ TEST_P(MergeState, Empty) {
 MUSAIC_EVERY_TARGET(MergeState);
 
 TEST(MergeStateBits, SameEverywhereAndPerHead) {
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (std::int64_t d : {1, 63, 128, 513}) {
       State a(dtype, 11, 7, d), b(dtype, 11, 7, d);
       a.fill(1, 20.0);

@@ -106,7 +106,7 @@ void paged_attention(const Tensor& out, const Tensor& lse, const Tensor& query, 
   }
   if (lse) check.no_overlap("lse", lse, "out", out, false);
 
-  const Backend& backend = enter(check.device());
+  const Backend backend = enter(check.device());
   if (num_tokens == 0 || num_heads == 0) return;
 
   PagedAttentionArgs args{};
@@ -161,7 +161,7 @@ void paged_attention(const Tensor& out, const Tensor& lse, const Tensor& query, 
   args.length_fault = {backend.faults, &kLengthSite};
   args.starts_fault = {backend.faults, &kStartsSite};
   args.workspace = workspace.data;
-  backend.ops->paged_attention(args, stream);
+  launch(backend, &OpTable::paged_attention, check.op(), args, stream);
 }
 
 std::int64_t paged_attention_workspace_bytes(const Tensor& query, const Tensor& k_cache,

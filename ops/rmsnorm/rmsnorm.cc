@@ -43,8 +43,8 @@ void run(const char* op, Launcher launcher, const Tensor& out, const Tensor& inp
   args.num_rows = hidden_size > 0 ? input.numel() / hidden_size : 0;
   args.eps = static_cast<float>(eps);
   args.weight_offset = weight_offset;
-  const Backend& backend = enter(check.device());
-  if (args.num_rows > 0) (backend.ops->*launcher)(args, stream);
+  const Backend backend = enter(check.device());
+  if (args.num_rows > 0) launch(backend, launcher, check.op(), args, stream);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ class Rmsnorm : public OnTarget {};
 
 TEST_P(Rmsnorm, MatchesFloat64) {
   for (const Form& form : kForms)
-    for (DType dtype : kFloatTypes)
+    for (DType dtype : float_types())
       for (std::int64_t n : kSizes) {
         const std::int64_t rows = n > 4000 ? 2 : 3, shift = uniform_int(0, 7);
         Buffer in(dtype, {rows, n}, shift), w(dtype, {n}, uniform_int(0, 7)),
@@ -61,8 +61,8 @@ TEST_P(Rmsnorm, MatchesFloat64) {
 }
 
 TEST_P(Rmsnorm, WeightOfAnyDtypeOrNone) {
-  for (DType dtype : kFloatTypes)
-    for (DType weight_dtype : kFloatTypes) {
+  for (DType dtype : float_types())
+    for (DType weight_dtype : float_types()) {
       Buffer in(dtype, {2, 77}), w(weight_dtype, {77}), out(dtype, {2, 77});
       in.fill_normal();
       w.fill_normal();
@@ -175,7 +175,7 @@ TEST_P(Rmsnorm, EmptyAndZeroRows) {
 MUSAIC_EVERY_TARGET(Rmsnorm);
 
 TEST(RmsnormBits, SameEverywhereAndPerRow) {
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (std::int64_t n : {1, 64, 255, 2048, 2049, 8192, 20000}) {
       Buffer in(dtype, {33, n}), w(dtype, {n});
       in.fill_normal();

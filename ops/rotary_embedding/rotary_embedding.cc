@@ -78,7 +78,7 @@ void rotary_embedding(const Tensor& query, const Tensor& key, const Tensor& posi
     check.no_overlap("key", key, "positions", positions, false);
   }
 
-  const Backend& backend = enter(check.device());
+  const Backend backend = enter(check.device());
   const int lead = positions.ndim();
   RotaryEmbeddingArgs args{};
   args.query = heads_of(query, lead, head_size);
@@ -94,7 +94,7 @@ void rotary_embedding(const Tensor& query, const Tensor& key, const Tensor& posi
   args.cache_stride = cos_sin_cache.stride(0);
   args.num_pairs = rotary_dim / 2;
   args.fault = {backend.faults, &kPositionsSite};
-  if (args.num_tokens > 0) backend.ops->rotary_embedding(args, stream);
+  if (args.num_tokens > 0) launch(backend, &OpTable::rotary_embedding, check.op(), args, stream);
 }
 
 }  // namespace musaic

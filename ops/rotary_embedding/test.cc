@@ -59,7 +59,7 @@ TEST_P(RotaryEmbedding, MatchesFloat64) {
   for (const Case& c :
        {Case{64, 64}, Case{128, 128}, Case{256, 128}, Case{80, 80}, Case{96, 96}, Case{112, 112},
         Case{192, 64}, Case{192, 192}, Case{7, 6}, Case{2, 2}, Case{33, 30}, Case{18, 18}, Case{5, 0}})
-    for (DType dtype : kFloatTypes)
+    for (DType dtype : float_types())
       for (DType cache_dtype : {dtype, kFloat32})
         for (bool is_neox : {true, false}) {
           const std::int64_t tokens = 5, max_position = 40;
@@ -115,7 +115,7 @@ TEST_P(RotaryEmbedding, BatchesPositionsOfEitherWidthAndNoKey) {
 // of two.
 TEST_P(RotaryEmbedding, SinesFollowTheCosinesAtAnyDimension) {
   for (std::int64_t d : {192, 80, 96, 112, 6})
-    for (DType dtype : kFloatTypes) {
+    for (DType dtype : float_types()) {
       Buffer q(dtype, {1, d}), cache(dtype, {1, d}), position(kInt64, {1});
       position.fill([](std::int64_t) { return 0.0; });
       cache.fill([&](std::int64_t i) { return i < d / 2 ? 0.0 : 1.0; });
@@ -230,7 +230,7 @@ TEST_P(RotaryEmbedding, NoTokens) {
 MUSAIC_EVERY_TARGET(RotaryEmbedding);
 
 TEST(RotaryEmbeddingBits, SameEverywhere) {
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (bool is_neox : {true, false})
       for (std::int64_t d : {18, 64, 112}) {
         Buffer q(dtype, {70, 9, d}), k(dtype, {70, 3, d}), cache(kFloat32, {70, d}), positions(kInt64, {70});

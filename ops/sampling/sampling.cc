@@ -79,7 +79,7 @@ void run(const char* op, const char* rows_name, const FaultSite& site, Launcher 
     check.no_overlap("valid", in.valid, "tokens", in.tokens, false);
   }
 
-  const Backend& backend = enter(check.device());
+  const Backend backend = enter(check.device());
   SamplingArgs args{};
   args.tokens = vector_of(in.tokens);
   args.valid = vector_of(in.valid);
@@ -102,7 +102,7 @@ void run(const char* op, const char* rows_name, const FaultSite& site, Launcher 
   args.min_p_scalar = static_cast<float>(in.min_p_scalar);
   args.top_k_first = in.top_k_first;
   args.bad_index = {backend.faults, &site};
-  if (args.num_outputs > 0) (backend.ops->*launcher)(args, stream);
+  if (args.num_outputs > 0) launch(backend, launcher, check.op(), args, stream);
 }
 
 }  // namespace

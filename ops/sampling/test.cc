@@ -157,7 +157,7 @@ class Sampling : public OnTarget {};
 constexpr std::int64_t kSizes[] = {1, 2, 3, 5, 8, 9, 31, 33, 100, 511, 513, 1000, 4097, 9001};
 
 TEST_P(Sampling, ProbabilitiesMatchTheSortingReference) {
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (std::int64_t v : kSizes)
       for (int shape = 0; shape < kShapes; ++shape) {
         if (v > 4000 && shape % 3 != uniform_int(0, 2)) continue;
@@ -192,7 +192,7 @@ TEST_P(Sampling, ProbabilitiesMatchTheSortingReference) {
 }
 
 TEST_P(Sampling, LogitsMatchTheSortingReference) {
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (std::int64_t v : kSizes)
       for (int shape = 0; shape < 6; ++shape) {
         if (v > 4000 && shape % 3 != uniform_int(0, 2)) continue;

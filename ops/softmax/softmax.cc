@@ -40,8 +40,8 @@ void softmax(const Tensor& out, const Tensor& logits, const Tensor& temperature,
   args.num_rows = batch_size;
   args.size = vocab_size;
   args.temperature_scalar = static_cast<float>(temperature_scalar);
-  const Backend& backend = enter(check.device());
-  if (args.num_rows > 0 && args.size > 0) backend.ops->softmax(args, stream);
+  const Backend backend = enter(check.device());
+  if (args.num_rows > 0 && args.size > 0) launch(backend, &OpTable::softmax, check.op(), args, stream);
 }
 
 }  // namespace musaic

@@ -47,8 +47,8 @@ void expect_exact(Buffer& in, Buffer& out, const std::vector<float>& temperature
 class Softmax : public OnTarget {};
 
 TEST_P(Softmax, IsTheRoundedQuotientOfItsWeights) {
-  for (DType dtype : kFloatTypes)
-    for (DType out_dtype : kFloatTypes)
+  for (DType dtype : float_types())
+    for (DType out_dtype : float_types())
       for (std::int64_t n : kSizes) {
         if (n > 3000 && dtype != out_dtype) continue;
         const std::int64_t rows = n > 3000 ? 1 : 3;
@@ -66,7 +66,7 @@ TEST_P(Softmax, IsTheRoundedQuotientOfItsWeights) {
 }
 
 TEST_P(Softmax, RowsWhereRoundingIsDecidedByIntegers) {
-  for (DType out_dtype : kFloatTypes)
+  for (DType out_dtype : float_types())
     for (std::int64_t n : {1, 2, 3, 4, 5, 6, 7, 48, 64, 96, 1024, 3000, 4096, 4097}) {
       Buffer in(kFloat32, {3, n}), out(out_dtype, {3, n});
       // Constant; two values that are powers of 2 apart in weight; a few levels.
@@ -82,7 +82,7 @@ TEST_P(Softmax, RowsWhereRoundingIsDecidedByIntegers) {
 
 // ggml-org/llama.cpp#12445: results must not depend on a width of lanes.
 TEST_P(Softmax, CloseToFloat64AndSumsToOne) {
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (std::int64_t n : {1, 31, 33, 63, 65, 127, 129, 1000, 2048, 32768}) {
       Buffer in(dtype, {1, n}), out(kFloat32, {1, n});
       in.fill_normal(3.0);
@@ -118,7 +118,7 @@ TEST_P(Softmax, NegativeRowsOfOddLengths) {
 
 TEST_P(Softmax, InfinitiesAndNans) {
   const std::int64_t n = 37;
-  for (DType dtype : kFloatTypes) {
+  for (DType dtype : float_types()) {
     Buffer in(dtype, {6, n}), good(kFloat32, {6, n}), out(kFloat32, {6, n});
     in.fill_normal();
     softmax(good, in);
@@ -194,7 +194,7 @@ TEST_P(Softmax, InPlaceStridedAndEmpty) {
 MUSAIC_EVERY_TARGET(Softmax);
 
 TEST(SoftmaxBits, SameEverywhereAndPerRow) {
-  for (DType dtype : kFloatTypes)
+  for (DType dtype : float_types())
     for (std::int64_t n : {1, 64, 255, 8193, 20000}) {
       Buffer in(dtype, {33, n});
       in.fill_normal(3.0);

@@ -80,6 +80,54 @@ TEST_P(ExecutionTest, BrokenRmsnormIsExplained) {
   EXPECT_TRUE(explained) << all_text(reports);
 }
 
+struct Peers {
+  float* data[2];
+  unsigned* flags[2];
+};
+/// One-shot sum over two devices: publish, tell the peer, wait for it, add.
+__global__ void all_reduce(Peers p, int rank, const float* in, float* out, int n, unsigned round) {
+  const int t = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (t < n) p.data[rank][t] = in[t];
+  __syncthreads();
+  if (threadIdx.x < 2) {
+    store_release(p.flags[threadIdx.x] + blockIdx.x * 2 + static_cast<unsigned>(rank), round);
+    while (load_acquire(p.flags[rank] + blockIdx.x * 2 + threadIdx.x) != round) spin_pause();
+  }
+  __syncthreads();
+  if (t < n) out[t] = p.data[0][t] + p.data[1][t];
+}
+
+TEST_P(ExecutionTest, AllReduceOverIpcHandles) {
+  constexpr int n = 200;
+  Array<float> in0(n, 1.0f, 0), in1(n, 2.0f, 1);
+  using On = Array<float>::Device;
+  Array<float> buffer0(On{0}, n), buffer1(On{1}, n), out0(On{0}, n), out1(On{1}, n);
+  Array<unsigned> flags0(8, 0u, 0), flags1(8, 0u, 1);
+  Peers p{{buffer0, buffer1}, {flags0, flags1}};
+  for (void* m : {static_cast<void*>(p.data[0]), static_cast<void*>(p.flags[0])}) ipc_open(ipc_handle(m), 1);
+  for (void* m : {static_cast<void*>(p.data[1]), static_cast<void*>(p.flags[1])}) ipc_open(ipc_handle(m), 0);
+  disable_peer_access(1, 0);
+  disable_peer_access(0, 1);
+  const Stream a = create_stream(0), b = create_stream(1);
+  for (const bool buffered : {false, true})
+    for (const int workers : {1, 2}) {
+      Options o = options();
+      o.workers = workers;
+      o.store_buffers = buffered;
+      set_options(o);
+      flags0.set(std::vector<unsigned>(8, 0u));
+      flags1.set(std::vector<unsigned>(8, 0u));
+      synchronize();
+      MUSAIC_LAUNCH(all_reduce, 4, 64, 0, a, p, 0, in0, out0, n, 1u);
+      MUSAIC_LAUNCH(all_reduce, 4, 64, 0, b, p, 1, in1, out1, n, 1u);
+      EXPECT_EQ(out0.get(), std::vector<float>(n, 3.0f));
+      EXPECT_EQ(out1.get(), std::vector<float>(n, 3.0f));
+      expect_silence();
+    }
+  destroy_stream(a);
+  destroy_stream(b);
+}
+
 __global__ void many(int* out) {
   MUSAIC_SHARED(int, seen);
   if (threadIdx.x == 0) seen = static_cast<int>(blockIdx.x);

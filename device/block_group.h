@@ -1,6 +1,5 @@
-// The group of a GPU: 32 lanes or a block of 128, each lane the owner of eight consecutive elements. Lanes
-// exchange by 32 (exchange_xor) and through shared memory (sync_shared), which the backend's primitives.h
-// gives.
+// The group of a GPU: 32 lanes or a block of 128, each lane the owner of eight consecutive elements. Lanes exchange by
+// 32 (exchange_xor) and through shared memory (MUSAIC_SHARED, sync_shared), which the backend gives.
 #pragma once
 
 #include "device/device.h"
@@ -34,9 +33,9 @@ class RowGroup {
 
   MUSAIC_FN void sync() const {
     if constexpr (kLanes == kWarpLanes)
-      __syncwarp();
+      sync_warp();
     else
-      __syncthreads();
+      sync_block();
   }
 
   template <class F>
@@ -123,7 +122,7 @@ class RowGroup {
 
   /// One value of each warp of the block, for all.
   MUSAIC_FN WarpValues exchange(float value) const {
-    __shared__ WarpValues values;
+    MUSAIC_SHARED(WarpValues, values);
     sync_shared();  // what an earlier exchange left has been read
     if (lane() % kWarpLanes == 0) values.of[lane() / kWarpLanes] = value;
     sync_shared();
