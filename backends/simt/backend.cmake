@@ -1,37 +1,39 @@
 # The SIMT executor: GPU kernels on the CPU, checked; and the operators on it.
-option(MUSAIC_BUILD_SIMT "Build the SIMT executor (runs GPU kernels on the CPU, with checks)" OFF)
+option(MUSAIC_BUILD_SIMT "Build the SIMT executor (runs GPU kernels on the CPU, with checks)" ${PROJECT_IS_TOP_LEVEL})
 option(MUSAIC_SIMT_UCONTEXT "Switch fibers by ucontext on x86-64 too (slower; for testing the fallback)" OFF)
 
 if(MUSAIC_BUILD_SIMT)
-  add_library(musaic_simt STATIC)
+  add_library(musaic_simt OBJECT)
   foreach(unit access collective device fiber hooks intrinsic knowledge launch memory options order order_check report scheduler
                slots store_buffer stream symbol)
     target_sources(musaic_simt PRIVATE backends/simt/${unit}.cc)
   endforeach()
-  target_include_directories(musaic_simt PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  target_include_directories(musaic_simt PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
   target_compile_features(musaic_simt PUBLIC cxx_std_20)
-  target_link_libraries(musaic_simt PUBLIC Threads::Threads ${CMAKE_DL_LIBS} PRIVATE musaic_options)
-  # What kernels copy by the C library is checked as well.
-  target_link_options(musaic_simt INTERFACE -Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset)
+  target_link_libraries(musaic_simt PRIVATE musaic_options)
+  # The functions that a sanitizer would give a program are the library's own affair.
+  set_target_properties(musaic_simt PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_sources(musaic PRIVATE $<TARGET_OBJECTS:musaic_simt>)
+  target_link_libraries(musaic PUBLIC ${CMAKE_DL_LIBS})
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    target_link_options(musaic INTERFACE -Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset)
+  endif()
   if(MUSAIC_SIMT_UCONTEXT)
     target_compile_definitions(musaic_simt PUBLIC MUSAIC_SIMT_UCONTEXT)
   endif()
   # Lines of source for the reports: gcc's libbacktrace where it is installed, else the program addr2line.
   execute_process(COMMAND gcc -print-file-name=libbacktrace.a OUTPUT_VARIABLE backtrace_library
                   OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  execute_process(COMMAND gcc -print-file-name=include/backtrace.h OUTPUT_VARIABLE backtrace_header
-                  OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  if(EXISTS "${backtrace_library}" AND EXISTS "${backtrace_header}")
-    configure_file(${backtrace_header} ${PROJECT_BINARY_DIR}/backtrace/backtrace.h COPYONLY)
-    set_property(SOURCE backends/simt/symbol.cc APPEND PROPERTY COMPILE_DEFINITIONS MUSAIC_SIMT_LIBBACKTRACE)
-    set_property(SOURCE backends/simt/symbol.cc APPEND PROPERTY INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR}/backtrace)
-    target_link_libraries(musaic_simt PRIVATE ${backtrace_library})
+  if(EXISTS "${backtrace_library}")
+    target_link_libraries(musaic PUBLIC $<BUILD_INTERFACE:-Wl,-u,backtrace_create_state,-u,backtrace_pcinfo>
+                                        $<BUILD_INTERFACE:${backtrace_library}>)
   endif()
 
   # How units with kernels are compiled: gcc's and clang's thread sanitizer calls a function before every access;
   # the functions are the executor's (hooks.cc), no sanitizer runtime is linked.
   add_library(musaic_simt_kernels INTERFACE)
-  target_link_libraries(musaic_simt_kernels INTERFACE musaic_simt)
+  target_include_directories(musaic_simt_kernels INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  target_compile_features(musaic_simt_kernels INTERFACE cxx_std_20)
   target_compile_options(musaic_simt_kernels INTERFACE -O1 -g1 -fno-omit-frame-pointer -fsanitize=thread,bounds
                          -ffp-contract=off -Wno-unknown-pragmas)
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
@@ -52,7 +54,7 @@ if(MUSAIC_BUILD_SIMT)
   target_include_directories(musaic_simt_ops PRIVATE ${PROJECT_SOURCE_DIR}/backends/simt ${PROJECT_BINARY_DIR}/include)
   target_compile_definitions(musaic_simt_ops PRIVATE MUSAIC_TARGET=simt_ops)
   target_link_libraries(musaic_simt_ops PRIVATE musaic_simt_kernels musaic_options)
+  set_target_properties(musaic_simt_ops PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   musaic_add_backend(simt kSimt)
   target_sources(musaic PRIVATE backends/simt/backend.cc $<TARGET_OBJECTS:musaic_simt_ops>)
-  target_link_libraries(musaic PUBLIC $<BUILD_INTERFACE:musaic_simt>)
 endif()

@@ -1,8 +1,9 @@
 // The functions that compilers call for -fsanitize=thread and -fsanitize=bounds,alignment, and the C
-// library's block operations (the linker's --wrap). They check what kernels do and ignore everything else. No
+// library's block operations. They check what kernels do and ignore everything else. No
 // sanitizer runtime is linked.
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "backends/simt/access.h"
 #include "backends/simt/find.h"
@@ -167,22 +168,30 @@ void __ubsan_handle_type_mismatch_v1(TypeMismatch* data, std::uintptr_t address)
                       "address that is not a multiple of " + std::to_string(alignment));
 }
 
+// What a kernel's memcpy, memmove and memset are linked to: kernel.h renames them for gcc, the linker's --wrap for clang.
+#if defined(__clang__)
+#define MUSAIC_CHECKED(name) __wrap_##name
 void* __real_memcpy(void* to, const void* from, std::size_t bytes);
 void* __real_memmove(void* to, const void* from, std::size_t bytes);
 void* __real_memset(void* to, int value, std::size_t bytes);
-void* __wrap_memcpy(void* to, const void* from, std::size_t bytes) {
+#define MUSAIC_UNCHECKED(name) __real_##name
+#else
+#define MUSAIC_CHECKED(name) musaic_simt_##name
+#define MUSAIC_UNCHECKED(name) std::name
+#endif
+void* MUSAIC_CHECKED(memcpy)(void* to, const void* from, std::size_t bytes) {
   on_access(from, bytes, Access::kRead, false, HERE);
   on_access(to, bytes, Access::kWrite, false, HERE);
-  return __real_memcpy(to, from, bytes);
+  return MUSAIC_UNCHECKED(memcpy)(to, from, bytes);
 }
-void* __wrap_memmove(void* to, const void* from, std::size_t bytes) {
+void* MUSAIC_CHECKED(memmove)(void* to, const void* from, std::size_t bytes) {
   on_access(from, bytes, Access::kRead, false, HERE);
   on_access(to, bytes, Access::kWrite, false, HERE);
-  return __real_memmove(to, from, bytes);
+  return MUSAIC_UNCHECKED(memmove)(to, from, bytes);
 }
-void* __wrap_memset(void* to, int value, std::size_t bytes) {
+void* MUSAIC_CHECKED(memset)(void* to, int value, std::size_t bytes) {
   on_access(to, bytes, Access::kWrite, false, HERE);
-  return __real_memset(to, value, bytes);
+  return MUSAIC_UNCHECKED(memset)(to, value, bytes);
 }
 
 }  // extern "C"

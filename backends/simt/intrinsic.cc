@@ -98,11 +98,13 @@ void after_atomic_read(const void* address) {
   flag_read(*lane, address);
 }
 
-void trap(const char* message) {
+void trap(const char* message, Site where) {
   Lane* lane = running_lane();
   if (lane == nullptr) std::abort();
   const InExecutor guard;
-  found(Finding::kTrap, *lane, __builtin_extract_return_addr(__builtin_return_address(0)), nullptr, message);
+  const WorkInfo& work = *lane->block->work->info;
+  found_at(Finding::kTrap, *lane->block->work, index_in(lane->block->linear, work.grid),
+           index_in(lane->index, work.block), where, message);
   abandon(*lane);
 }
 

@@ -72,11 +72,15 @@ void after_atomic_read(const void* address);
 /// the same value again do this by themselves.)
 void spin_pause();
 /// Ends the kernel with a finding.
-[[noreturn]] void trap(const char* message);
+[[noreturn]] void trap(const char* message, Site where = site());
 /// To be called by code that needs a number format which a target may lack.
 void require_feature(Feature feature);
 /// The kernel's own bound on threads in a block.
 void check_launch_bounds(int max_threads);
+
+/// Constant memory of a unit of source; always true.
+bool count_constant(const char* unit, std::size_t bytes);
+std::int64_t constant_bytes_of(const char* unit);
 
 void* shared_variable(const void* key, std::size_t bytes, std::size_t alignment);
 void* dynamic_shared();

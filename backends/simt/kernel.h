@@ -9,6 +9,15 @@
 
 #include "backends/simt/intrinsic.h"
 
+// Block operations, also those that the compiler makes out of assignments, go to the checks (hooks.cc).
+#if !defined(__clang__)
+extern "C" {
+void* memcpy(void*, const void*, std::size_t) noexcept __asm__("musaic_simt_memcpy");
+void* memmove(void*, const void*, std::size_t) noexcept __asm__("musaic_simt_memmove");
+void* memset(void*, int, std::size_t) noexcept __asm__("musaic_simt_memset");
+}
+#endif
+
 #define __global__
 #define __device__
 #define __host__
@@ -36,6 +45,12 @@ MUSAIC_SIMT_VECTORS(uint, unsigned)
 #define MUSAIC_SHARED(T, name) auto& name = ::musaic::simt::shared_variable_of<T>([] {})
 /// `extern __shared__ T name[]`.
 #define MUSAIC_DYNAMIC_SHARED(T, name) T* name = static_cast<T*>(::musaic::simt::dynamic_shared())
+/// `__constant__ T name`, T also an array type, to be initialised at once: MUSAIC_CONSTANT(float[4], table) = {...};
+/// A launch of a kernel whose unit has more of it than the target is a finding.
+#define MUSAIC_CONSTANT(T, name)                                \
+  [[maybe_unused]] static const bool name##_is_counted =        \
+      ::musaic::simt::count_constant(__BASE_FILE__, sizeof(T)); \
+  alignas(16) static const std::type_identity_t<T> name
 /// As the first statement of a kernel: what its __launch_bounds__ promises, checked.
 #define MUSAIC_LAUNCH_BOUNDS(max_threads) ::musaic::simt::check_launch_bounds(max_threads)
 
@@ -113,7 +128,7 @@ inline int __all_sync(std::uint64_t mask, bool p, MUSAIC_SIMT_SITE) {
 inline void __threadfence_block() { musaic::simt::fence(musaic::simt::Scope::kBlock); }
 inline void __threadfence() { musaic::simt::fence(musaic::simt::Scope::kDevice); }
 inline void __threadfence_system() { musaic::simt::fence(musaic::simt::Scope::kSystem); }
-[[noreturn]] inline void __trap() { musaic::simt::trap("__trap()"); }
+[[noreturn]] inline void __trap(MUSAIC_SIMT_SITE) { musaic::simt::trap("__trap()", {file_, line_, column_}); }
 
 inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline int __popcll(unsigned long long v) { return __builtin_popcountll(v); }

@@ -1,10 +1,19 @@
 #include "backends/simt/launch.h"
 
+#include <map>
+#include <string_view>
+
 #include "backends/simt/find.h"
 #include "backends/simt/submit.h"
 
 namespace musaic::simt {
 namespace {
+
+/// Made at first use, since units count their constants before main().
+std::map<std::string_view, std::int64_t>& constants() {
+  static std::map<std::string_view, std::int64_t> bytes;
+  return bytes;
+}
 
 std::string times(dim3 d) {
   return std::to_string(d.x) + " x " + std::to_string(d.y) + " x " + std::to_string(d.z);
@@ -42,6 +51,16 @@ std::string beyond_limits(const Launch& l, const DeviceRecord& d) {
 
 }  // namespace
 
+bool count_constant(const char* unit, std::size_t bytes) {
+  constants()[unit] += static_cast<std::int64_t>(bytes);
+  return true;
+}
+
+std::int64_t constant_bytes_of(const char* unit) {
+  const auto it = constants().find(unit);
+  return it == constants().end() ? 0 : it->second;
+}
+
 void enqueue(Stream stream, Launch launch) {
   WorkInfo info;
   info.kernel = launch.kernel;
@@ -51,6 +70,10 @@ void enqueue(Stream stream, Launch launch) {
   const DeviceRecord& d = current_target();
   if (const std::string beyond = beyond_limits(launch, d); !beyond.empty())
     return found_in_work(Finding::kLaunchLimit, info, nullptr, beyond);
+  if (const std::int64_t bytes = constant_bytes_of(launch.unit); bytes > d.constant_bytes)
+    return found_in_work(Finding::kConstantLimit, info, nullptr,
+                         std::to_string(bytes) + " bytes of constant memory in " + launch.unit +
+                             ", the target has " + std::to_string(d.constant_bytes));
   if (!has_feature(d, launch.feature))
     return found_in_work(Finding::kFeature, info, nullptr,
                          std::string("the kernel's arguments are ") +

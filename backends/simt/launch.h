@@ -14,6 +14,7 @@ namespace musaic::simt {
 
 struct Launch {
   const char* kernel;
+  const char* unit;  // the file that was compiled
   dim3 grid, block;
   std::int64_t dynamic_shared_bytes;
   void (*entry)(const void* arguments);
@@ -38,12 +39,12 @@ inline constexpr Feature kFeatureOf<C<A...>> = [] {
 }();
 
 template <class... P, class... A>
-void launch(const char* name, void (*kernel)(P...), dim3 grid, dim3 block, std::size_t dynamic_shared_bytes,
-            Stream stream, A&&... arguments) {
+void launch(const char* name, const char* unit, void (*kernel)(P...), dim3 grid, dim3 block,
+            std::size_t dynamic_shared_bytes, Stream stream, A&&... arguments) {
   using Tuple = std::tuple<void (*)(P...), std::decay_t<P>...>;
   Feature feature = Feature::kNone;
   ((feature = kFeatureOf<std::decay_t<P>> > feature ? kFeatureOf<std::decay_t<P>> : feature), ...);
-  enqueue(stream, {name, grid, block, static_cast<std::int64_t>(dynamic_shared_bytes),
+  enqueue(stream, {name, unit, grid, block, static_cast<std::int64_t>(dynamic_shared_bytes),
                    [](const void* packed) {
                      std::apply([](auto f, const auto&... a) { f(a...); },
                                 *static_cast<const Tuple*>(packed));
@@ -56,5 +57,6 @@ void launch(const char* name, void (*kernel)(P...), dim3 grid, dim3 block, std::
 
 /// kernel<<<grid, block, shared_bytes, stream>>>(arguments...). Put a kernel with commas in its template
 /// arguments in parentheses.
-#define MUSAIC_LAUNCH(kernel, grid, block, shared_bytes, stream, ...) \
-  ::musaic::simt::launch(#kernel, kernel, grid, block, shared_bytes, stream __VA_OPT__(, ) __VA_ARGS__)
+#define MUSAIC_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)               \
+  ::musaic::simt::launch(#kernel, __BASE_FILE__, kernel, grid, block, shared_bytes, \
+                         stream __VA_OPT__(, ) __VA_ARGS__)

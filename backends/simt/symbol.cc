@@ -9,9 +9,15 @@
 #include <map>
 #include <mutex>
 
-#if defined(MUSAIC_SIMT_LIBBACKTRACE)
-#include <backtrace.h>
-#endif
+// gcc's libbacktrace, where the program was linked with it.
+extern "C" {
+struct backtrace_state;
+using backtrace_error = void (*)(void*, const char*, int);
+using backtrace_line = int (*)(void*, std::uintptr_t, const char*, int, const char*);
+__attribute__((weak)) backtrace_state* backtrace_create_state(const char*, int, backtrace_error, void*);
+__attribute__((weak)) int backtrace_pcinfo(backtrace_state*, std::uintptr_t, backtrace_line, backtrace_error,
+                                           void*);
+}
 
 namespace musaic::simt {
 namespace {
@@ -25,8 +31,6 @@ std::string readable(const char* symbol) {
   return result;
 }
 
-#if defined(MUSAIC_SIMT_LIBBACKTRACE)
-
 void ignore_error(void*, const char*, int) {}
 
 int add_line(void* data, std::uintptr_t, const char* file, int line, const char* function) {
@@ -35,16 +39,14 @@ int add_line(void* data, std::uintptr_t, const char* file, int line, const char*
   return 0;
 }
 
-std::vector<SourceLine> look_up(std::uintptr_t address) {
+std::vector<SourceLine> by_libbacktrace(std::uintptr_t address) {
   static backtrace_state* const state = backtrace_create_state(nullptr, 1, ignore_error, nullptr);
   std::vector<SourceLine> lines;
   backtrace_pcinfo(state, address, add_line, ignore_error, &lines);
   return lines;
 }
 
-#else
-
-std::vector<SourceLine> look_up(std::uintptr_t address) {
+std::vector<SourceLine> by_addr2line(std::uintptr_t address) {
   Dl_info info{};
   if (dladdr(reinterpret_cast<void*>(address), &info) == 0 || info.dli_fname == nullptr) return {};
   char command[4096];
@@ -65,8 +67,6 @@ std::vector<SourceLine> look_up(std::uintptr_t address) {
   return lines;
 }
 
-#endif
-
 }  // namespace
 
 std::vector<SourceLine> source_lines(const void* return_address) {
@@ -77,7 +77,9 @@ std::vector<SourceLine> source_lines(const void* return_address) {
   const auto found = known.find(return_address);
   if (found != known.end()) return found->second;
   // The call itself ends before the address that it returns to.
-  auto lines = look_up(reinterpret_cast<std::uintptr_t>(return_address) - 1);
+  const auto call = reinterpret_cast<std::uintptr_t>(return_address) - 1;
+  auto lines = backtrace_create_state != nullptr && backtrace_pcinfo != nullptr ? by_libbacktrace(call)
+                                                                                : by_addr2line(call);
   return known.emplace(return_address, std::move(lines)).first->second;
 }
 

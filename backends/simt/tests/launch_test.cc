@@ -141,6 +141,16 @@ TEST(Targets, UnknownNameIsNamed) {
 __global__ void stops() {
   if (threadIdx.x == 3) __trap();  // PLANT(trap)
 }
+MUSAIC_CONSTANT(float[1024], small_table) = {1, 2, 3};
+
+void reads_constant(float* out) { out[threadIdx.x] = small_table[threadIdx.x]; }
+
+TEST_P(LaunchTest, ConstantMemoryWithinTheLimit) {
+  Array<float> out(4, -1.0f);
+  MUSAIC_LAUNCH(reads_constant, 1, 4, 0, Stream{}, out.data());
+  EXPECT_EQ(out.get(), (std::vector<float>{1, 2, 3, 0}));
+}
+
 TEST_P(LaunchTest, Trap) {
   MUSAIC_LAUNCH(stops, 1, 32, 0, Stream{});
   expect_at(expect_finding(Finding::kTrap, "stops", line_of(__FILE__, "trap")), {0, 0, 0}, {3, 0, 0});
