@@ -19,7 +19,7 @@ class RowGroup {
  public:
   template <class F>
   MUSAIC_FN void each(std::int64_t n, F f) const {
-    for (std::int64_t i = 8 * lane(); i < n; i += 8 * kLanes) chunk(i, n, f);
+    over(8 * lane(), n, 8 * kLanes, f);
   }
 
   template <class F>
@@ -83,6 +83,15 @@ class RowGroup {
 
   static MUSAIC_FN int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
 
+  /// f over the chunks at i, i + step, ... below n. The full ones in a loop of their own, which compilers unroll so
+  /// that loads of several chunks are under way at once.
+  template <class F>
+  static MUSAIC_FN void over(std::int64_t i, std::int64_t n, int step, F f) {
+#pragma unroll 4
+    for (; i + 8 <= n; i += step) f(FullChunk{i});
+    if (i < n) f(TailChunk{i, static_cast<int>(n - i)});
+  }
+
   template <class F>
   static MUSAIC_FN void chunk(std::int64_t begin, std::int64_t n, F f) {
     if (begin + 8 <= n)
@@ -112,8 +121,8 @@ class RowGroup {
   static MUSAIC_FN float warp_sum(std::int64_t begin, std::int64_t end, int w, int warps, F f) {
     const int slot_lane = w * kWarpLanes + lane() % kWarpLanes;
     F32x8 slots = splat(F32x8{}, 0.0f);
-    for (std::int64_t i = begin + 8 * slot_lane; i < end; i += 8 * kWarpLanes * warps)
-      chunk(i, end, [&](auto c) { slots = c.keep(f(c, slots), slots); });
+    over(begin + 8 * slot_lane, end, 8 * kWarpLanes * warps,
+         [&](auto c) { slots = c.keep(f(c, slots), slots); });
     float s = tree_sum(slots);
 #pragma unroll
     for (int step = 1; step < kWarpLanes; step *= 2) s += exchange_xor(s, step);
