@@ -1,15 +1,39 @@
-# NVIDIA GPUs: the row programs, compiled as they are, and the program that compares their bytes with the CPU's.
-option(MUSAIC_CUDA_ROW_BITS "Build cuda_row_bits, which compares row operators between CPU and GPU (needs nvcc)" OFF)
-if(MUSAIC_CUDA_ROW_BITS)
-  include(${CMAKE_CURRENT_LIST_DIR}/row_bits.cmake)
-  set(units "")
-  foreach(folder ${MUSAIC_OP_FOLDERS})
-    if(EXISTS ${PROJECT_SOURCE_DIR}/ops/${folder}/row.h)
-      file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/cuda/${folder}.cu CONTENT
-           "#include \"backends/cuda/launch.h\"\n#include \"ops/${folder}/row.h\"\n" @ONLY)
-      list(APPEND units ${PROJECT_BINARY_DIR}/cuda/${folder}.cu)
-    endif()
-  endforeach()
-  musaic_add_row_bits(cuda_row_bits NAMESPACE cuda LAUNCH backends/cuda/launch.h UNITS ${units}
-                      INCLUDES ${PROJECT_SOURCE_DIR}/backends/cuda)
+# NVIDIA GPUs: the operators compiled by nvcc, and the CUDA runtime behind the backend's interface.
+option(MUSAIC_CUDA "Build for NVIDIA GPUs (needs nvcc)" OFF)
+
+# musaic_add_cuda_backend(NAME TYPE LAUNCH INCLUDES folder... [DEFINITIONS definition...]): the operators compiled by nvcc
+# into the namespace NAME, as the backend for devices of DeviceType::TYPE.
+macro(musaic_add_cuda_backend name type launch)
+  cmake_parse_arguments(arg "" "" "INCLUDES;DEFINITIONS" ${ARGN})
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 90-real)
+  endif()
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  add_library(musaic_${name}_ops OBJECT)
+  musaic_gpu_units(musaic_${name}_ops ${launch} cu)
+  target_include_directories(musaic_${name}_ops PRIVATE ${arg_INCLUDES} ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
+                             ${PROJECT_BINARY_DIR}/include)
+  target_compile_definitions(musaic_${name}_ops PRIVATE MUSAIC_TARGET=${name} ${arg_DEFINITIONS})
+  # Law 1: one rounding per operation; nvcc contracts unless told not to. Divisions and roots round correctly by default.
+  target_compile_options(musaic_${name}_ops PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr -Xcompiler=-ffp-contract=off>)
+  set_target_properties(musaic_${name}_ops PROPERTIES CUDA_STANDARD 17 CXX_VISIBILITY_PRESET hidden
+                        CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+
+  add_library(musaic_${name}_runtime OBJECT ${PROJECT_SOURCE_DIR}/backends/cuda/runtime.cc)
+  target_include_directories(musaic_${name}_runtime PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
+                             ${PROJECT_BINARY_DIR}/include)
+  target_include_directories(musaic_${name}_runtime SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_compile_definitions(musaic_${name}_runtime PRIVATE MUSAIC_TARGET=${name} MUSAIC_BACKEND_NAME="${name}")
+  target_link_libraries(musaic_${name}_runtime PRIVATE musaic_options)
+  set_target_properties(musaic_${name}_runtime PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+
+  musaic_add_backend(${name} ${type})
+  target_sources(musaic PRIVATE $<TARGET_OBJECTS:musaic_${name}_ops> $<TARGET_OBJECTS:musaic_${name}_runtime>)
+  target_link_libraries(musaic PUBLIC CUDA::cudart_static)
+endmacro()
+
+if(MUSAIC_CUDA)
+  musaic_add_cuda_backend(cuda kCuda backends/cuda/launch.h INCLUDES ${PROJECT_SOURCE_DIR}/backends/cuda)
 endif()

@@ -4,7 +4,8 @@
 option(MUSAIC_MUSA "Compile the kernels for Moore Threads GPUs (needs the MUSA SDK)" OFF)
 set(MUSAIC_MUSA_TARGETS "" CACHE STRING "mp_31 and/or mp_22 (default: the environment's MTGPU_TARGET, else mp_31)")
 set(MUSAIC_MCC "" CACHE FILEPATH "The MUSA compiler (default: that of the SDK found)")
-option(MUSAIC_MUSA_ON_CUDA "Build musa_on_cuda_mp31 and _mp22: the MUSA sources on NVIDIA GPUs (needs nvcc)" OFF)
+option(MUSAIC_MUSA_ON_CUDA "Build the MUSA sources as a backend \"musa\" that runs on NVIDIA GPUs (needs nvcc)" OFF)
+set(MUSAIC_MUSA_HARDWARE_WARP 32 CACHE STRING "Of MUSAIC_MUSA_ON_CUDA: 32 as mp_31, 128 as mp_22")
 
 set(recipe ${PROJECT_SOURCE_DIR}/backends/musa/recipe.py)
 
@@ -57,22 +58,7 @@ if(MUSAIC_MUSA)
 endif()
 
 if(MUSAIC_MUSA_ON_CUDA)
-  include(${PROJECT_SOURCE_DIR}/backends/cuda/row_bits.cmake)
-  set(units "")
-  foreach(folder ${MUSAIC_OP_FOLDERS})
-    if(EXISTS ${PROJECT_SOURCE_DIR}/ops/${folder}/row.h)
-      execute_process(COMMAND ${Python3_EXECUTABLE} ${recipe} write ${folder} ${PROJECT_BINARY_DIR}/musa/${folder}.cu
-                      COMMAND_ERROR_IS_FATAL ANY)
-      list(APPEND units ${PROJECT_BINARY_DIR}/musa/${folder}.cu)
-    endif()
-  endforeach()
-  foreach(warp 32 128)
-    set(name musa_on_cuda_mp31)
-    if(warp EQUAL 128)
-      set(name musa_on_cuda_mp22)
-    endif()
-    musaic_add_row_bits(${name} NAMESPACE musa LAUNCH backends/musa/launch.h UNITS ${units}
-                        INCLUDES ${PROJECT_SOURCE_DIR}/backends/musa/on_cuda ${PROJECT_SOURCE_DIR}/backends/musa
-                        DEFINITIONS MUSAIC_MUSA_HARDWARE_WARP=${warp})
-  endforeach()
+  musaic_add_cuda_backend(musa kMusa backends/musa/launch.h
+    INCLUDES ${PROJECT_SOURCE_DIR}/backends/musa/on_cuda ${PROJECT_SOURCE_DIR}/backends/musa
+    DEFINITIONS MUSAIC_MUSA_HARDWARE_WARP=${MUSAIC_MUSA_HARDWARE_WARP})
 endif()
