@@ -83,7 +83,9 @@ Backend backend_for(Device device) {
 }
 
 std::string lacks_dtype(Device device, DType dtype) {
-  return device.type == DeviceType::kCpu ? "" : checked_entry(device).runtime->lacks(device.index, dtype);
+  const BackendEntry* entry = entry_of(device.type);  // a device without a backend is the launch's error
+  return entry == nullptr || device.type == DeviceType::kCpu ? ""
+                                                             : entry->runtime->lacks(device.index, dtype);
 }
 
 void raise_recorded_fault(const Backend& backend) {

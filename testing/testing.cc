@@ -198,6 +198,13 @@ const Tensor& Buffer::tensor() const {
   return on_device_;
 }
 
+Tensor Buffer::view(std::int64_t first_element, std::vector<std::int64_t> shape,
+                    std::vector<std::int64_t> strides) const {
+  const Tensor& t = tensor();
+  return Tensor(t.data_as<char>() + first_element * size_bytes(t.dtype()), t.dtype(), shape.data(),
+                strides.empty() ? nullptr : strides.data(), static_cast<int>(shape.size()), t.device());
+}
+
 /// What lies on a device: the guards (none on simulated devices, which watch every access), the offset, the body.
 void Buffer::push() const {
   const bool simulated = current_device.type == DeviceType::kSimt;

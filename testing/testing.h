@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/backend.h"
 #include "musaic/musaic.h"
 
 namespace musaic::testing {
@@ -47,6 +48,9 @@ class Buffer {
   /// For an operator that may read and write it.
   const Tensor& tensor() const;
   operator const Tensor&() const { return tensor(); }
+  /// Another view of the same memory, from an element of it on.
+  Tensor view(std::int64_t first_element, std::vector<std::int64_t> shape,
+              std::vector<std::int64_t> strides = {}) const;
   std::int64_t numel() const { return host_.numel(); }
 
   /// Logical element i in row-major order, in host memory, until the next tensor(); to be written by the caller.
@@ -128,6 +132,11 @@ void expect_same_bytes_everywhere(const std::function<std::vector<unsigned char>
 /// |actual - expected| <= tolerance[i], NaN equal to NaN, infinities equal; prints the worst element.
 void expect_close(const std::vector<double>& actual, const std::vector<double>& expected,
                   const std::function<double(std::int64_t)>& tolerance, const std::string& what);
+
+/// Ends a test of a dtype that the target lacks, saying so.
+#define MUSAIC_NEEDS(dtype)                                                                            \
+  if (const std::string lacking_ = lacks_dtype(::musaic::testing::device(), dtype); !lacking_.empty()) \
+  GTEST_SKIP() << "not run: " << lacking_
 
 /// Expects an Error whose text holds each of the parts.
 void expect_error(const std::function<void()>& f, const std::vector<std::string>& parts);

@@ -81,7 +81,8 @@ void release_pinned(int device, void* memory) {
   MUSAIC_CUDA(cudaFreeHost(memory));
 }
 
-void copy(int device, void* to, const void* from, std::int64_t bytes, cudaMemcpyKind kind, Stream stream, bool wait) {
+void copy(int device, void* to, const void* from, std::int64_t bytes, cudaMemcpyKind kind, Stream stream,
+          bool wait) {
   use(device);
   MUSAIC_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, native(stream)));
   if (wait) MUSAIC_CUDA(cudaStreamSynchronize(native(stream)));

@@ -19,6 +19,7 @@ struct FusedAddRmsnormRow {
       return fma(v, v, acc);
     });
     const float r = div(1.0f, sqrt(div(sum, static_cast<float>(a.hidden_size)) + a.eps));
+    group.sync();  // a lane may write what another has read for the sum
     // The sum is formed a second time from the inputs, so that the norm takes it unrounded and no row is too
     // long.
     group.each(a.hidden_size, [&](auto c) {

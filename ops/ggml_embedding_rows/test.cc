@@ -58,9 +58,9 @@ TEST_P(GgmlEmbeddingRows, BadIdsLeaveTheirRows) {
     out.fill([](std::int64_t) { return 7.0; });
     ggml_embedding_rows(out, w, ids, 3);
     for (std::int64_t i = 0; i < 5 * 64; ++i) EXPECT_EQ(out.get(i), i / 64 == 3 ? 7.0 : good.get(i));
-    expect_error([] { check(); },
+    expect_error([] { check(device()); },
                  {"ggml_embedding_rows: ids: " + std::to_string(static_cast<std::int64_t>(bad)) + " at 3"});
-    EXPECT_NO_THROW(check());
+    EXPECT_NO_THROW(check(device()));
   }
 }
 
@@ -114,7 +114,7 @@ TEST(GgmlEmbeddingRowsErrors, NameTheArgument) {
   Buffer none(kInt32, {0}), empty(kFloat32, {0, 64}), no_table(kUInt8, {0});
   EXPECT_NO_THROW(ggml_embedding_rows(empty, w, none, 3));
   EXPECT_NO_THROW(ggml_embedding_rows(out, no_table, ids, 3));
-  expect_error([] { check(); }, {"ggml_embedding_rows: ids: 0 at "});
+  expect_error([] { check(device()); }, {"ggml_embedding_rows: ids: 0 at "});
 }
 
 }  // namespace

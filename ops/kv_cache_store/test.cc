@@ -151,14 +151,14 @@ TEST_P(KvCacheStore, BadSlotsAreSkippedAndReported) {
     kv_cache_store(k, v, key, value, slot_tensor(slots));
     expect_stored(k, k_before, key, slots, "k_cache");
     expect_stored(v, v_before, value, slots, "v_cache");
-    expect_error([] { check(); }, {"kv_cache_store: slots: " + std::to_string(bad) +
-                                   " at 2, expected an index inside its table"});
-    EXPECT_NO_THROW(check());
+    expect_error([] { check(device()); }, {"kv_cache_store: slots: " + std::to_string(bad) +
+                                           " at 2, expected an index inside its table"});
+    EXPECT_NO_THROW(check(device()));
   }
   Buffer k(kFloat32, {4, 2, 1, 3}), key(kFloat32, {2, 1, 3}), v(kFloat32, {4, 2, 1, 3});
   const std::vector<unsigned char> before = k.bytes();
   kv_cache_store(k, v, key, key, slot_tensor({-1, -1}, kInt32));
-  EXPECT_NO_THROW(check()) << "padding is no fault";
+  EXPECT_NO_THROW(check(device())) << "padding is no fault";
   EXPECT_EQ(k.bytes(), before);
 }
 
@@ -211,10 +211,10 @@ TEST_P(KvCacheStore, NothingToStore) {
   EXPECT_NO_THROW(kv_cache_store(k, v, none, none, slots));
   Buffer no_pages(kFloat32, {0, 16, 1, 4}), no_pages2(kFloat32, {0, 16, 1, 4}), one(kFloat32, {1, 1, 4});
   kv_cache_store(no_pages, no_pages2, one, one, slot_tensor({0}));
-  expect_error([] { check(); }, {"kv_cache_store: slots: 0 at 0"});
+  expect_error([] { check(device()); }, {"kv_cache_store: slots: 0 at 0"});
   Buffer no_size(kFloat32, {3, 0, 1, 4}), no_size2(kFloat32, {3, 0, 1, 4});
   kv_cache_store(no_size, no_size2, one, one, slot_tensor({-1}));
-  EXPECT_NO_THROW(check());
+  EXPECT_NO_THROW(check(device()));
   Buffer flat(kFloat32, {2, 2, 1, 0}), flat_key(kFloat32, {1, 1, 0});
   EXPECT_NO_THROW(kv_cache_store(flat, v, flat_key, one, slot_tensor({3})));
 }

@@ -236,7 +236,7 @@ TEST_P(PagedAttention, MatchesFloat64) {
           lse(kFloat32, {tokens, s.heads}, 0, {1, tokens});
       query.fill_normal();
       attend(out, lse, query, cache, integers({lengths, lengths + 5}), integers(starts), o);
-      EXPECT_NO_THROW(check());
+      EXPECT_NO_THROW(check(device()));
       lse.expect_guards_intact("lse");
       for (std::size_t r = 0; r < 5; ++r)
         expect_right(out, lse, query, starts[r], queries[r], s, sequences[r], lengths[r], o,
@@ -289,7 +289,7 @@ TEST_P(PagedAttention, NothingToSee) {
   Buffer no_table(kInt32, {0, 5}), no_lengths(kInt32, {0});
   EXPECT_NO_THROW(
       paged_attention(none_out, Tensor(), none, cache.k, cache.v, no_table, no_lengths, Tensor(), 1.0));
-  EXPECT_NO_THROW(check());
+  EXPECT_NO_THROW(check(device()));
   // More queries than keys: the first ones stand before position 0.
   const Sequence two = random_sequence(s, 2, kFloat32);
   Cache small(s, kFloat32, {two}, 4);
@@ -398,7 +398,7 @@ TEST_P(PagedAttention, PagesOutsideTheWindowMayBeGone) {
   query.fill_normal();
   for (std::int64_t p = 0; p < (697 - 100) / 16; ++p) cache.table.set(p, -1);
   attend(out, lse, query, cache, integers({700}), integers({0, 4}), o);
-  EXPECT_NO_THROW(check());
+  EXPECT_NO_THROW(check(device()));
   expect_right(out, lse, query, 0, 4, s, q, 700, o, "freed pages");
 }
 
@@ -413,7 +413,7 @@ TEST_P(PagedAttention, BadTablesAreReportedAndStayAlone) {
                               const std::string& text) {
     Buffer out(kFloat32, {7, 2, 8}), lse(kFloat32, {7, 2});
     attend(out, lse, query, cache, integers(lengths), integers(starts), {});
-    expect_error([] { check(); }, {text});
+    expect_error([] { check(device()); }, {text});
     for (std::int64_t i = 3 * 16; i < 5 * 16; ++i) {
       if (written)
         EXPECT_EQ(out.get(i), 0.0);
@@ -456,7 +456,7 @@ TEST_P(PagedAttention, TokensThatNoRequestOwnsAreNotWritten) {
   Buffer query(kFloat32, {8, 2, 8}), out(kFloat32, {8, 2, 8}), lse(kFloat32, {8, 2});
   query.fill_normal();
   attend(out, lse, query, cache, integers({10, 12}), integers({1, 3, 6}), {});
-  EXPECT_NO_THROW(check());
+  EXPECT_NO_THROW(check(device()));
   for (std::int64_t token : {0, 6, 7}) {
     EXPECT_TRUE(std::isnan(out.get(token * 16 + 15)));
     EXPECT_TRUE(std::isnan(lse.get(token * 2 + 1)));

@@ -19,6 +19,7 @@ struct RmsnormRow {
       return fma(v, v, acc);
     });
     const float r = div(1.0f, sqrt(div(sum, static_cast<float>(a.hidden_size)) + a.eps));
+    group.sync();  // a lane may write what another has read for the sum
     group.each(a.hidden_size, [&](auto c) {
       const F32x8 normed = c.load(x) * all<F32x8>(r);
       c.store(y, a.weight == nullptr
