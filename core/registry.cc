@@ -104,4 +104,17 @@ const OpInfo& find_operator(const std::string& name) {
   throw Error("musaic", "operator", name, "one of " + known);
 }
 
+std::int64_t workspace_wanted(const Error& error) {
+  if (error.argument() != "workspace" || error.got().find(" bytes") == std::string::npos) return 0;
+  const std::string& text = error.expected();
+  const std::size_t digits = text.find_first_of("0123456789");
+  if (digits == std::string::npos || text.find("multiple of") < digits) return 0;
+  std::int64_t bytes = 0;
+  for (std::size_t i = digits; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i) {
+    if (bytes > (std::int64_t{1} << 58)) return 0;
+    bytes = bytes * 10 + (text[i] - '0');
+  }
+  return bytes;
+}
+
 }  // namespace musaic

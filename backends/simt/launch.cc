@@ -1,5 +1,6 @@
 #include "backends/simt/launch.h"
 
+#include <atomic>
 #include <map>
 #include <string_view>
 
@@ -14,6 +15,8 @@ std::map<std::string_view, std::int64_t>& constants() {
   static std::map<std::string_view, std::int64_t> bytes;
   return bytes;
 }
+
+std::atomic<std::int64_t> launches{0};
 
 std::string times(dim3 d) {
   return std::to_string(d.x) + " x " + std::to_string(d.y) + " x " + std::to_string(d.z);
@@ -61,6 +64,8 @@ std::int64_t constant_bytes_of(const char* unit) {
   return it == constants().end() ? 0 : it->second;
 }
 
+std::int64_t launch_count() { return launches.load(std::memory_order_relaxed); }
+
 void enqueue(Stream stream, Launch launch) {
   WorkInfo info;
   info.kernel = launch.kernel;
@@ -79,6 +84,7 @@ void enqueue(Stream stream, Launch launch) {
                          std::string("the kernel's arguments are ") +
                              (launch.feature == Feature::kBFloat16 ? "bfloat16" : "fp8") +
                              ", which the target does not have");
+  launches.fetch_add(1, std::memory_order_relaxed);
   submit_to(stream, [info, launch = std::move(launch)] {
     auto work = std::make_shared<Work>();
     const std::uint64_t id = work->info->id;

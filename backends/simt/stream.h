@@ -32,6 +32,9 @@ void wait(Stream stream, const Event& event);
 /// The host waits.
 void synchronize(const Event& event);
 
+/// Kernels launched by this process so far that were within the target's limits. Exported, for bindings' tests.
+[[gnu::visibility("default")]] std::int64_t launch_count();
+
 /// Copies between host and device, in stream order. The host's bytes are taken when the copy runs, as from
 /// pinned memory; copy_from_device and copy_to_device with `wait` return when the copy is done.
 void copy_to_device(void* device_memory, const void* host, std::int64_t bytes, Stream stream = {},

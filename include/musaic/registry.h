@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "musaic/error.h"
 #include "musaic/stream.h"
 #include "musaic/tensor.h"
 
@@ -40,5 +41,10 @@ struct OpInfo {
 const std::vector<OpInfo>& operators();
 /// Throws Error naming the nearest known operators if there is none of that name.
 const OpInfo& find_operator(const std::string& name);
+
+/// The bytes that an operator asked for when it refused its workspace as too small, which it does before it writes or
+/// launches anything; 0 if the error is about something else. An operator's refusal states them as the first number
+/// of what it expected.
+std::int64_t workspace_wanted(const Error& error);
 
 }  // namespace musaic
