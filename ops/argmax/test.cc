@@ -32,7 +32,9 @@ class Argmax : public OnTarget {};
 TEST_P(Argmax, MatchesTheOrder) {
   for (DType dtype : float_types())
     for (std::int64_t n : kSizes) {
-      Buffer in(dtype, {n > 10000 ? 2 : 5, n}, uniform_int(0, 7));
+      if (is_slow() && n > 40000) continue;  // 32768 takes the same way there
+      Buffer in(dtype, {n > 10000 ? scaled<std::int64_t>(2, 1) : scaled<std::int64_t>(5, 2), n},
+                uniform_int(0, 7));
       in.fill_normal();
       expect_right(in, n % 2 == 0 ? kInt32 : kInt64);
       in.fill([](std::int64_t) { return static_cast<double>(uniform_int(-2, 2)); });  // ties
@@ -41,7 +43,8 @@ TEST_P(Argmax, MatchesTheOrder) {
 }
 
 TEST_P(Argmax, EveryPositionIsFound) {
-  for (std::int64_t n : {1, 7, 8, 9, 33, 65, 300}) {
+  for (std::int64_t n : {std::int64_t{1}, std::int64_t{7}, std::int64_t{8}, std::int64_t{9}, std::int64_t{33},
+                         std::int64_t{65}, scaled<std::int64_t>(300, 67)}) {
     Buffer in(kFloat32, {n, n});
     in.fill([&](std::int64_t i) { return i / n == i % n ? -1.0 : -2.0; });
     expect_right(in);
@@ -80,7 +83,7 @@ TEST_P(Argmax, NegativeRowsOfOddLengths) {
 }
 
 TEST_P(Argmax, StridedRowsAndOutputs) {
-  Buffer in(kBFloat16, {7, 50}, 3, {64, 1}), out(kInt32, {7}, 0, {3});
+  Buffer in(kFloat16, {7, 50}, 3, {64, 1}), out(kInt32, {7}, 0, {3});
   in.fill_normal();
   argmax(out, in);
   const std::vector<double> x = in.values();
@@ -99,10 +102,10 @@ MUSAIC_EVERY_TARGET(Argmax);
 
 TEST(ArgmaxBits, SameEverywhere) {
   for (std::int64_t n : {1, 33, 5000}) {
-    Buffer in(kFloat16, {301, n});
+    Buffer in(kFloat16, {37, n});
     in.fill([](std::int64_t) { return static_cast<double>(uniform_int(-3, 3)); });
     expect_same_bytes_everywhere([&] {
-      Buffer out(kInt32, {301});
+      Buffer out(kInt32, {37});
       argmax(out, in);
       return out.bytes();
     });
