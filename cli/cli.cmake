@@ -3,7 +3,22 @@ find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
 add_executable(musaic_program
-  cli/main.cc cli/bandwidth.cc cli/bench_generate.cc cli/generate.cc cli/info.cc cli/list.cc cli/logits.cc
+  cli/main.cc cli/bandwidth.cc cli/bench_generate.cc cli/check.cc cli/generate.cc cli/info.cc cli/list.cc cli/logits.cc
   cli/model_options.cc cli/report.cc cli/terminal.cc cli/tiny_model.cc)
 set_target_properties(musaic_program PROPERTIES OUTPUT_NAME musaic)
-target_link_libraries(musaic_program PRIVATE musaic_llm CLI11::CLI11 nlohmann_json::nlohmann_json musaic_options)
+target_link_libraries(musaic_program PRIVATE musaic_checks musaic_llm CLI11::CLI11 nlohmann_json::nlohmann_json musaic_options)
+
+# The cases of `musaic check`: ops/FOLDER/check.cc defines musaic::checks::FOLDER_cases().
+add_library(musaic_checks STATIC cli/check/check.cc testing/number.cc)
+set(folders "")
+foreach(folder ${MUSAIC_OP_FOLDERS})
+  if(EXISTS ${PROJECT_SOURCE_DIR}/ops/${folder}/check.cc)
+    target_sources(musaic_checks PRIVATE ops/${folder}/check.cc)
+    string(APPEND folders "MUSAIC_CHECKED_FOLDER(${folder})\n")
+  else()
+    string(APPEND folders "MUSAIC_UNCHECKED_FOLDER(${folder})\n")
+  endif()
+endforeach()
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/cli/check_folders.inc CONTENT "${folders}" @ONLY)
+target_include_directories(musaic_checks PUBLIC ${PROJECT_SOURCE_DIR} PRIVATE ${PROJECT_BINARY_DIR}/cli)
+target_link_libraries(musaic_checks PUBLIC musaic PRIVATE musaic_options)

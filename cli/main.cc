@@ -27,6 +27,7 @@ int run(int argc, char** argv) {
   app.option_defaults()->take_last();  // what is given twice is meant as given last
   int exit_code = 0;
   musaic::cli::add_generate(app, exit_code);
+  musaic::cli::add_check(app, exit_code);
   musaic::cli::add_info(app);
   musaic::cli::add_list(app);
   musaic::cli::add_tiny_model(app);

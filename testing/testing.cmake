@@ -1,7 +1,7 @@
-# One test program per operator folder, and the others that folders add to musaic_add_test.
+#One test program per operator folder, and the others that folders add to musaic_add_test.
 find_package(GTest REQUIRED)
 
-add_library(musaic_testing testing/testing.cc testing/main.cc)
+add_library(musaic_testing testing/number.cc testing/testing.cc testing/main.cc)
 target_link_libraries(musaic_testing PUBLIC musaic GTest::gtest PRIVATE musaic_options)
 target_include_directories(musaic_testing PUBLIC ${PROJECT_SOURCE_DIR})
 if(MUSAIC_BUILD_SIMT)
@@ -16,12 +16,12 @@ endfunction()
 
 foreach(folder ${MUSAIC_OP_FOLDERS})
   musaic_add_test(test_${folder} ops/${folder}/test.cc)
-  # Half the time to compile; the kernels under test keep their optimisation.
+#Half the time to compile; the kernels under test keep their optimisation.
   target_compile_options(test_${folder} PRIVATE $<$<CONFIG:Release>:-O1>)
 endforeach()
 musaic_add_test(test_core core/test.cc)
 
-# device/ is tested once per instruction set that this machine has.
+#device / is tested once per instruction set that this machine has.
 file(STRINGS /proc/cpuinfo processor REGEX "^flags" LIMIT_COUNT 1)
 foreach(path ${MUSAIC_CPU_PATHS})
   if((path STREQUAL v3 AND NOT processor MATCHES " avx2 ") OR (path STREQUAL v4 AND NOT processor MATCHES " avx512vl "))

@@ -13,6 +13,7 @@
 
 #include "backends/backend.h"
 #include "musaic/musaic.h"
+#include "testing/number.h"
 
 namespace musaic::testing {
 
@@ -23,15 +24,6 @@ std::mt19937_64& rng();
 double uniform(double low, double high);
 double normal();
 std::int64_t uniform_int(std::int64_t low, std::int64_t high);  // both ends included
-
-/// The exact value of a stored element, and the nearest-even rounding of a double into a dtype (float64
-/// included).
-double to_double(const void* element, DType dtype);
-void from_double(void* element, DType dtype, double value);
-double round_to(DType dtype, double value);
-/// Unit roundoff of a floating dtype (half of the spacing at 1) and its smallest subnormal.
-double epsilon(DType dtype);
-double smallest(DType dtype);
 
 /// A tensor in memory with 256 guard bytes on either side, filled with a pattern that reads as NaN in every
 /// float. `offset_elements` shifts the base address off its 64-byte alignment; strides in elements (default

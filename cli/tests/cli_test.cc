@@ -112,6 +112,34 @@ TEST_F(Program, WrongCommandLines) {
   expect_complaint(generate({"--raw", std::string(2000, 'x')}), {"2000 tokens", "at most 512, the context"});
 }
 
+// Every case on the CPU, then a simulated target that runs some operators; a name runs one case alone.
+TEST_F(Program, ChecksDevices) {
+  const std::string report = folder_ / "check.json";
+  const Outcome cpu = run({"check", "--json", report});
+  EXPECT_EQ(cpu.exit_code, 0) << cpu.out << cpu.err;
+  EXPECT_NE(cpu.out.find(" 0 failed"), std::string::npos) << cpu.out;
+  const nlohmann::json j = nlohmann::json::parse(read(report));
+  ASSERT_EQ(j.at("devices").size(), 1u);
+  EXPECT_GT(j.at("devices")[0].at("cases").size(), 100u);
+  for (const auto& c : j.at("devices")[0].at("cases")) EXPECT_EQ(c.at("state"), "passed") << c;
+
+  const Outcome one = run({"check", "--case", "rmsnorm/bfloat16/5x257"});
+  EXPECT_EQ(one.exit_code, 0) << one.err;
+  EXPECT_NE(one.out.find("1 cases run, 0 failed"), std::string::npos) << one.out;
+  const Outcome none = run({"check", "--case", "rmsnorm/bfloat16/none"});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_NE(none.err.find("musaic check --list"), std::string::npos) << none.err;
+  EXPECT_EQ(run({"check", "--op", "rmsnrm"}).exit_code, 1);
+  EXPECT_EQ(run({"check", "--device", "toaster"}).exit_code, 1);
+#if defined(MUSAIC_HAS_SIMT)
+  const Outcome simt =
+      run({"check", "--device", "simt:musa-mp22", "--device", "simt:musa-mp21", "--op", "rmsnorm"});
+  EXPECT_EQ(simt.exit_code, 0) << simt.out << simt.err;
+  EXPECT_NE(simt.out.find("bytes equal to the CPU's"), std::string::npos) << simt.out;
+  EXPECT_NE(simt.out.find("simt:musa-mp21 has no bfloat16"), std::string::npos) << simt.out;
+#endif
+}
+
 TEST_F(Program, BadModels) {
   expect_complaint(run({"generate", "hi"}), {"no model at", "quickstart", "tiny-model"});
   expect_complaint(run({"generate", "hi", "--model", folder_ / "none.gguf"}), {"none.gguf"});
