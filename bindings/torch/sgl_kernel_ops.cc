@@ -4,6 +4,7 @@
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
+#include <cstdlib>
 #include <sstream>
 
 #include "bindings/torch/adapter.h"
@@ -287,7 +288,7 @@ class Plan {
       case Value::Kind::kFloat:
         return v.isInt() ? static_cast<double>(v.toInt()) : v.toDouble();
       default:
-        return v.toBool();
+        return v.isInt() ? v.toInt() != 0 : v.toBool();
     }
   }
 
@@ -325,20 +326,31 @@ bool exists(const char* name) {
 
 }  // namespace
 
-// A fragment: an installed sgl_kernel may hold the rest of the namespace.
-TORCH_LIBRARY_FRAGMENT(sgl_kernel, m) {
+namespace {
+
+void register_aliases(torch::Library& m, const std::string& library) {
   for (const Alias& alias : kAliases) {
     if (!exists(alias.op)) continue;
     const auto plan = std::make_shared<const Plan>(alias);
     const std::string& name = plan->upstream().name();
-    const std::string qualified = "sgl_kernel::" + name;
-    if (c10::Dispatcher::singleton().findSchema({qualified, ""})) continue;  // an installed one has it
+    if (c10::Dispatcher::singleton().findSchema({library + "::" + name, ""})) continue;
     m.def(torch::schema(alias.schema), {at::Tag::pt2_compliant_tag});
     for (const c10::DispatchKey key :
          {c10::DispatchKey::CPU, c10::DispatchKey::CUDA, c10::DispatchKey::PrivateUse1})
       m.impl(name.c_str(), boxed<false>(key, plan));
     m.impl(name.c_str(), boxed<true>(c10::DispatchKey::Meta, plan));
   }
+}
+
+}  // namespace
+
+// Always ours, for the Python functions.
+TORCH_LIBRARY(musaic_sgl, m) { register_aliases(m, "musaic_sgl"); }
+
+// Upstream's namespace. Where upstream's package is installed it defines its operators itself, and would not load after
+// us; musaic.torch then sets the variable.
+TORCH_LIBRARY_FRAGMENT(sgl_kernel, m) {
+  if (std::getenv("MUSAIC_KEEP_SGL_KERNEL") == nullptr) register_aliases(m, "sgl_kernel");
 }
 
 }  // namespace musaic::torch_adapter

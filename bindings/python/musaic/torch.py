@@ -6,13 +6,25 @@
 The compiled adapter belongs to one version of torch; `python -m musaic.build_torch` makes it.
 """
 
+import importlib.util as _util
+import os as _os
+import pathlib as _pathlib
+
 import torch as _torch
 
 from . import _paths
 from .build_torch import extension_name as _extension_name
 
 
+def _upstream_is_installed():
+    """Whether a package sgl_kernel other than ours would define torch.ops.sgl_kernel."""
+    spec = _util.find_spec("sgl_kernel")
+    return bool(spec and spec.origin and not (_pathlib.Path(spec.origin).parent / "_musaic.py").exists())
+
+
 def _load():
+    if _upstream_is_installed():
+        _os.environ["MUSAIC_KEEP_SGL_KERNEL"] = "1"
     path = _paths.extension_folder() / _extension_name(_torch.__version__)
     if not path.exists():
         raise ImportError(

@@ -98,6 +98,7 @@ UPSTREAM = {
     "top_k_top_p_sampling_from_probs": _draw([None, 50.0, None, 0.9]),
     "musa_top_k_top_p_sampling_from_probs": _draw([None, 50.0, None, 0.9]),
 }
+UPSTREAM["_top_k_first_sampling_from_probs"] = UPSTREAM["top_k_top_p_sampling_from_probs"]
 DRAWS = [name for name in UPSTREAM if "sampling" in name]
 
 
