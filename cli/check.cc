@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/devices.h"
 #include "musaic/version.h"
 
 namespace musaic::cli {
@@ -25,22 +26,6 @@ struct Options {
   std::uint64_t seed = 1;
   bool all = false, list = false;
 };
-
-std::vector<std::string> every_device() {
-  std::vector<std::string> names;
-  for (const DeviceType type : device_types()) {
-    if (type == DeviceType::kSimt) {
-      for (const char* t : {"cuda", "hip", "musa-mp31", "musa-mp22", "musa-mp21"})
-        names.push_back(std::string("simt:") + t);
-      continue;
-    }
-    for (int i = 0; i < device_count(type); ++i) {
-      const std::string name = to_string(Device{type, i});
-      names.push_back(name);
-    }
-  }
-  return names;
-}
 
 const char* word(Outcome::State s) {
   switch (s) {

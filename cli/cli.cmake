@@ -3,10 +3,14 @@ find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
 add_executable(musaic_program
-  cli/main.cc cli/bandwidth.cc cli/bench_generate.cc cli/check.cc cli/generate.cc cli/info.cc cli/list.cc cli/logits.cc
-  cli/model_options.cc cli/report.cc cli/terminal.cc cli/tiny_model.cc)
+  cli/main.cc cli/bandwidth.cc cli/bench_generate.cc cli/check.cc cli/devices.cc cli/generate.cc
+  cli/info.cc cli/list.cc cli/logits.cc cli/model_options.cc cli/report.cc cli/terminal.cc cli/tiny_model.cc)
+if(MUSAIC_BUILD_SIMT)
+  target_compile_definitions(musaic_program PRIVATE MUSAIC_HAS_SIMT)
+endif()
 set_target_properties(musaic_program PROPERTIES OUTPUT_NAME musaic)
-target_link_libraries(musaic_program PRIVATE musaic_checks musaic_llm CLI11::CLI11 nlohmann_json::nlohmann_json musaic_options)
+target_link_libraries(musaic_program PRIVATE musaic_checks musaic_llm CLI11::CLI11 nlohmann_json::nlohmann_json
+                      musaic_options)
 
 # The cases of `musaic check`: ops/FOLDER/check.cc defines musaic::checks::FOLDER_cases().
 add_library(musaic_checks STATIC cli/check/check.cc testing/number.cc)

@@ -36,15 +36,6 @@ class DeviceBytes {
   void* memory_;
 };
 
-bool has_operator(const std::string& op, Device device) {
-  const OpTable& table = *backend_for(device).ops;
-#define MUSAIC_OP(name, Args, folder, schema) \
-  if (op == #name) return table.name != nullptr;
-#include "ops/list.inc"
-#undef MUSAIC_OP
-  return false;
-}
-
 /// The bytes of each argument after the call on a device.
 std::vector<std::vector<unsigned char>> bytes_after(const std::string& op, const Call& call, Device device) {
   const std::int64_t guard = device.type == DeviceType::kSimt ? 0 : kGuardBytes;
@@ -207,6 +198,15 @@ std::vector<std::string> folders_without_cases() {
 #define MUSAIC_UNCHECKED_FOLDER(folder) names.push_back(#folder);
 #include "check_folders.inc"
   return names;
+}
+
+bool has_operator(const std::string& op, Device device) {
+  const OpTable& table = *backend_for(device).ops;
+#define MUSAIC_OP(name, Args, folder, schema) \
+  if (op == #name) return table.name != nullptr;
+#include "ops/list.inc"
+#undef MUSAIC_OP
+  return false;
 }
 
 Outcome run(const Case& c, Device device, std::uint64_t seed) {

@@ -92,6 +92,9 @@ inline std::vector<double> no_tolerance(const std::vector<double>& values) {
 std::vector<Case> all_cases();
 std::vector<std::string> folders_without_cases();
 
+/// Whether the backend of a device has the operator.
+bool has_operator(const std::string& op, Device device);
+
 /// How a case went on a device.
 struct Outcome {
   enum class State { kPassed, kFailed, kLacksOperator, kLacksDtype };

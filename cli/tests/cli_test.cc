@@ -92,8 +92,12 @@ TEST_F(Program, SaysWhatItIs) {
     EXPECT_NE(help.out.find(command), std::string::npos);
   const Outcome info = run({"info"});
   EXPECT_EQ(info.exit_code, 0);
-  for (const char* part : {MUSAIC_VERSION, "cpu path: ", "threads: ", "backends: cpu", "  rmsnorm\n"})
+  for (const char* part :
+       {MUSAIC_VERSION, "cpu path: ", "threads: ", "backends: cpu", "  rmsnorm ", "MUSAIC_MODEL"})
     EXPECT_NE(info.out.find(part), std::string::npos) << part;
+  const nlohmann::json j = nlohmann::json::parse(run({"info", "--json"}).out);
+  EXPECT_EQ(j.at("devices")[0].at("device"), "cpu");
+  EXPECT_EQ(j.at("devices")[0].at("operators").at("rmsnorm"), "shared");
   EXPECT_NE(run({"list"}).out.find("rmsnorm(Tensor! out"), std::string::npos);
 }
 
