@@ -25,6 +25,11 @@ def _upstream_is_installed():
 def _load():
     if _upstream_is_installed():
         _os.environ["MUSAIC_KEEP_SGL_KERNEL"] = "1"
+    for path in _pathlib.Path(__file__).parent.glob("_torch_musa*.so"):  # what packaging/musa builds
+        import torch_musa  # noqa: F401  gives the device before the operators
+
+        _torch.ops.load_library(str(path))
+        return path
     path = _paths.extension_folder() / _extension_name(_torch.__version__)
     if not path.exists():
         raise ImportError(
