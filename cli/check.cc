@@ -24,7 +24,7 @@ struct Options {
   std::vector<std::string> devices, ops;
   std::string only, json;
   std::uint64_t seed = 1;
-  bool all = false, list = false;
+  bool all = false, list = false, quick = false;
 };
 
 const char* word(Outcome::State s) {
@@ -115,6 +115,16 @@ int check_all(const Options& o) {
     if (wanted && (o.only.empty() || o.only == c.name())) cases.push_back(std::move(c));
   }
   for (const std::string& op : o.ops) find_operator(op);
+  if (o.quick) {
+    // The last shape listed stands for the others.
+    std::vector<Case> largest;
+    for (Case& c : cases) {
+      if (!largest.empty() && largest.back().op == c.op && largest.back().dtype == c.dtype)
+        largest.pop_back();
+      largest.push_back(std::move(c));
+    }
+    cases = std::move(largest);
+  }
   if (!o.only.empty() && cases.empty())
     throw Error("check", "--case", o.only, "a name that musaic check --list prints");
   if (o.list) {
@@ -155,7 +165,9 @@ void add_check(CLI::App& app, int& exit_code) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "check", "Compares every operator on a device with float64 and with the CPU's bytes");
-  command->add_option("--device", o->devices, "cpu, cuda, musa, hip, simt:musa-mp31, ...; may be given again")
+  command
+      ->add_option("--device", o->devices,
+                   "A device by the name that musaic info prints (default: cpu); may be given again")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_flag("--all", o->all, "All devices of this machine and all simulated targets");
   command->add_option("--op", o->ops, "This operator alone; may be given again")
@@ -163,6 +175,7 @@ void add_check(CLI::App& app, int& exit_code) {
   command->add_option("--case", o->only, "This case alone, by the name that a failure prints");
   command->add_option("--seed", o->seed, "Of the inputs")->capture_default_str();
   command->add_option("--json", o->json, "Writes every result to this file");
+  command->add_flag("--quick", o->quick, "One shape of each operator and dtype");
   command->add_flag("--list", o->list, "Prints the cases' names and runs none");
   command->callback([o, &exit_code] { exit_code = check_all(*o); });
 }

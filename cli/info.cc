@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/known.h"
 #include "cli/check/check.h"
 #include "cli/commands.h"
 #include "cli/devices.h"
@@ -40,19 +41,9 @@ std::string find_program(const std::string& name) {
   return "";
 }
 
-struct Built {
-  const char *name, *compiler, *option;
-  DeviceType type;
-};
-constexpr Built kBackends[] = {{"cpu", "", "", DeviceType::kCpu},
-                               {"simt", "", "MUSAIC_BUILD_SIMT", DeviceType::kSimt},
-                               {"cuda", "nvcc", "MUSAIC_CUDA", DeviceType::kCuda},
-                               {"musa", "mcc", "MUSAIC_MUSA", DeviceType::kMusa},
-                               {"hip", "hipcc", "", DeviceType::kRocm}};
-
 Json backends() {
   Json all = Json::array();
-  for (const Built& b : kBackends) {
+  for (const KnownBackend& b : kKnownBackends) {
     bool built = false;
     for (const DeviceType type : device_types()) built = built || type == b.type;
     std::string state = "built";
