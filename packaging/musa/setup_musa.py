@@ -30,7 +30,7 @@ def library_commands(build):
     """What makes the library for the target."""
     return [
         ["cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON", "-DMUSAIC_MUSA=ON",
-         f"-DMTGPU_TARGET={target()}", "-DMUSAIC_BUILD_CLI=OFF", "-DMUSAIC_BUILD_SIMT=OFF", "-DMUSAIC_INSTALL=OFF"],
+         f"-DMUSAIC_MUSA_TARGETS={target()}", "-DMUSAIC_BUILD_CLI=OFF", "-DMUSAIC_BUILD_SIMT=OFF", "-DMUSAIC_INSTALL=OFF"],
         ["cmake", "--build", str(build), "--target", "musaic", "--parallel", os.environ.get("MAX_JOBS", str(os.cpu_count() or 1))],
     ]
 

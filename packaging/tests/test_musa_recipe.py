@@ -53,7 +53,7 @@ def test_target(monkeypatch, value, ok):
         with pytest.raises(SystemExit, match="MTGPU_TARGET: mp_99"):
             m.target()
     else:
-        assert f"-DMTGPU_TARGET={value}" in m.library_commands("b")[0]
+        assert f"-DMUSAIC_MUSA_TARGETS={value}" in m.library_commands("b")[0]
 
 
 def test_pins_are_the_same_and_of_musa_alone():
