@@ -93,6 +93,11 @@ def apply_token_bitmask_inplace_cuda(logits, bitmask, indices=None):
     _ops.apply_token_bitmask_inplace_cuda(logits, bitmask, indices)
 
 
+@_ours()
+def segment_packbits(x, input_indptr, output_indptr, y, batch_size):
+    _ops.segment_packbits(x, input_indptr, output_indptr, y, batch_size, 0)  # the stream is the current one
+
+
 def _parameter(value, dtype):
     """(tensor, scalar) of a parameter that is one number, or one for each request."""
     return (value.to(dtype), 0) if isinstance(value, _torch.Tensor) else (None, value)
