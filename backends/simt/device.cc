@@ -133,7 +133,8 @@ const DeviceRecord* current = &kTargets[0];
 
 }  // namespace
 
-const DeviceRecord* targets() { return kTargets; }
+// Exported, as current_target() is: the program is linked with the shared library.
+[[gnu::visibility("default")]] const DeviceRecord* targets() { return kTargets; }
 
 const DeviceRecord& find_target(const char* name) {
   std::string known;
@@ -150,7 +151,7 @@ void use_target(const char* name) {
   current = &next;
 }
 
-const DeviceRecord& current_target() { return *current; }
+[[gnu::visibility("default")]] const DeviceRecord& current_target() { return *current; }
 
 Properties properties(int device) {
   if (device < 0 || device >= kDevices)
