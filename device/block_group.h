@@ -83,11 +83,9 @@ class RowGroup {
 
   static MUSAIC_FN int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
 
-  /// f over the chunks at i, i + step, ... below n. The full ones in a loop of their own, which compilers unroll so
-  /// that loads of several chunks are under way at once.
+  /// f over the chunks at i, i + step, ... below n; the full ones in a loop of their own.
   template <class F>
   static MUSAIC_FN void over(std::int64_t i, std::int64_t n, int step, F f) {
-#pragma unroll 4
     for (; i + 8 <= n; i += step) f(FullChunk{i});
     if (i < n) f(TailChunk{i, static_cast<int>(n - i)});
   }

@@ -1,8 +1,6 @@
-// How a GPU runs a row program: a group a row, blocks over the rows. The backend's launch.h gives MUSAIC_LAUNCH and
-// has_small_groups() before it.
+// How a GPU runs a row program: a group a row, blocks over the rows. The backend's launch.h gives MUSAIC_LAUNCH,
+// kSmallGroupsExist and has_small_groups() before it.
 #pragma once
-
-#include <algorithm>
 
 #include "device/block_group.h"
 #include "musaic/stream.h"
@@ -21,7 +19,8 @@ __global__ void __launch_bounds__(kBlockThreads) rows_kernel(const Program progr
 
 /// Blocks for `items` of which each takes `per_block`; kernels go on by the grid's size where that is not enough.
 inline unsigned blocks_for(std::int64_t items, std::int64_t per_block) {
-  return static_cast<unsigned>(std::clamp<std::int64_t>((items + per_block - 1) / per_block, 1, 0x7fffffff));
+  const std::int64_t blocks = (items + per_block - 1) / per_block;
+  return static_cast<unsigned>(blocks < 1 ? 1 : blocks > 0x7fffffff ? 0x7fffffff : blocks);
 }
 
 /// \param row_elements  elements that one row touches, which decides how many lanes share it
@@ -30,13 +29,15 @@ void launch_rows(Stream stream, std::int64_t rows, std::int64_t row_elements, co
   if (rows <= 0) return;
   // Four rows a block would leave lanes of one hardware warp in different rows where it has more than 32 lanes, and
   // at the last rows some would miss an exchange: there a row takes the whole block.
-  if (row_elements <= 2048 && has_small_groups()) {
-    MUSAIC_LAUNCH((rows_kernel<kWarpLanes, Program>), blocks_for(rows, kBlockThreads / kWarpLanes),
-                  kBlockThreads, 0, stream, program, rows);
-  } else {
-    MUSAIC_LAUNCH((rows_kernel<kBlockThreads, Program>), blocks_for(rows, 1), kBlockThreads, 0, stream,
-                  program, rows);
+  if constexpr (kSmallGroupsExist) {
+    if (row_elements <= 2048 && has_small_groups()) {
+      MUSAIC_LAUNCH((rows_kernel<kWarpLanes, Program>), blocks_for(rows, kBlockThreads / kWarpLanes),
+                    kBlockThreads, 0, stream, program, rows);
+      return;
+    }
   }
+  MUSAIC_LAUNCH((rows_kernel<kBlockThreads, Program>), blocks_for(rows, 1), kBlockThreads, 0, stream, program,
+                rows);
 }
 
 /// Reports a fault from any thread; the first wins. The record belongs to one device, so a device-wide atomic decides.

@@ -16,6 +16,9 @@ endfunction()
 
 foreach(folder ${MUSAIC_OP_FOLDERS})
   musaic_add_test(test_${folder} ops/${folder}/test.cc)
+  if(NOT EXISTS ${PROJECT_SOURCE_DIR}/ops/${folder}/row.h AND NOT EXISTS ${PROJECT_SOURCE_DIR}/ops/${folder}/gpu.h)
+    target_sources(test_${folder} PRIVATE testing/cpu_only.cc)
+  endif()
 #Half the time to compile; the kernels under test keep their optimisation.
   target_compile_options(test_${folder} PRIVATE $<$<CONFIG:Release>:-O1>)
 endforeach()

@@ -82,6 +82,8 @@ class Buffer {
 /// cannot run are printed once. MUSAIC_TEST_TARGETS, a list with commas, names those to run alone, by their
 /// beginnings.
 const std::vector<std::string>& targets();
+/// False in the test programs of operators without a form for GPUs, which run on the CPU alone.
+bool has_gpu_form();
 /// Makes a target current for this process.
 void use_target(const std::string& name);
 /// The device of the current target.

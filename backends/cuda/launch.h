@@ -31,6 +31,7 @@ inline void check_launch(const char* kernel) {
     throw Error(std::string("cuda: ") + kernel + " could not be launched: " + cudaGetErrorString(error));
 }
 
+inline constexpr bool kSmallGroupsExist = true;
 constexpr bool has_small_groups() { return true; }
 
 }  // namespace musaic::MUSAIC_TARGET

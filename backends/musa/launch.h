@@ -31,7 +31,8 @@ inline void check_launch(const char* kernel) {
     throw Error(std::string("musa: ") + kernel + " could not be launched: " + musaGetErrorString(error));
 }
 
-constexpr bool has_small_groups() { return kHardwareWarp == 32; }
+inline constexpr bool kSmallGroupsExist = kHardwareWarp == 32;
+constexpr bool has_small_groups() { return kSmallGroupsExist; }
 
 }  // namespace musaic::MUSAIC_TARGET
 
@@ -39,6 +40,11 @@ constexpr bool has_small_groups() { return kHardwareWarp == 32; }
 
 /// Instantiates a program's kernels explicitly: mcc has dropped the device code of template kernels that only
 /// a helper launched [M-THR].
+#if MUSAIC_MUSA_HARDWARE_WARP == 32
 #define MUSAIC_ROW_KERNELS(...)                                                           \
   template __global__ void rows_kernel<32, __VA_ARGS__>(const __VA_ARGS__, std::int64_t); \
   template __global__ void rows_kernel<128, __VA_ARGS__>(const __VA_ARGS__, std::int64_t);
+#else
+#define MUSAIC_ROW_KERNELS(...) \
+  template __global__ void rows_kernel<128, __VA_ARGS__>(const __VA_ARGS__, std::int64_t);
+#endif

@@ -7,6 +7,7 @@
 
 namespace musaic::MUSAIC_TARGET {
 
+inline constexpr bool kSmallGroupsExist = true;  // on some targets
 inline bool has_small_groups() { return simt::current_target().hardware_warp == 32; }
 
 }  // namespace musaic::MUSAIC_TARGET

@@ -12,8 +12,8 @@ namespace musaic {
 
 /// What a device is; a field that its backend does not know is 0 or empty.
 struct DeviceProperties {
-  std::string name;          // "NVIDIA H200", "simt:musa-mp31", the processor's path for the CPU
-  std::string architecture;  // "sm_90", "mp_31", "gfx90a", "x86-64-v3"
+  std::string name;          // the vendor's; of the CPU, the processor's
+  std::string architecture;  // what code is compiled for
   int multiprocessors = 0;
   int max_threads_per_block = 0;
   std::int64_t memory_bytes = 0;
@@ -28,8 +28,8 @@ int device_count(DeviceType type);
 /// Error that names the device and what there is, if it is not there.
 DeviceProperties device_properties(Device device);
 
-/// "cpu", "cuda", "cuda:1", "musa", "hip", or a simulated target, "simt:musa-mp31", which becomes current for all
-/// simulated devices. Error that lists what this build has for any other name.
+/// A backend's name, after a colon the number of a device if not the first; or a simulated target (docs/simt.md),
+/// which becomes current for all simulated devices. Error that lists what this build has for any other name.
 Device find_device(const std::string& name);
 
 /// Memory of a device, 256-byte aligned (64 on the CPU), contents unwritten. Error when there is none left.
