@@ -224,7 +224,8 @@ TEST(Device, ShortExponentialHasTheSameBits) {
 
 // The vectors that the authors of the generator publish with it (Random123, kat_vectors).
 TEST(Device, PhiloxGivesItsKnownAnswers) {
-  const auto expect = [](dev::PhiloxBlock counter, std::uint64_t key, std::vector<std::uint32_t> words) {
+  const auto expect = [](dev::PhiloxBlock counter, std::uint64_t key,
+                         const std::vector<std::uint32_t>& words) {
     const dev::PhiloxBlock out = dev::philox4x32(counter, key);
     EXPECT_EQ(std::vector<std::uint32_t>(out.word, out.word + 4), words);
   };

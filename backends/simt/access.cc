@@ -249,7 +249,9 @@ void check_access(Worker& w, const void* address, std::size_t bytes, Access a, b
     check_elsewhere(w, lane, p, bytes, a, pc);
   }
   follow_flag(w, lane, p, bytes, a, pc);
-  if (w.until_preemption != 0 && --w.until_preemption == 0) {
+  if (w.until_preemption == 0) return;
+  w.until_preemption -= 1;
+  if (w.until_preemption == 0) {
     w.until_preemption = 1 + static_cast<unsigned>(w.random.below(256));
     make_ready(lane);
     suspend(lane);

@@ -30,7 +30,8 @@ LaneSet bit(int lane) { return static_cast<LaneSet>(1) << lane; }
 LaneSet first_lanes(int n) { return n == 128 ? ~static_cast<LaneSet>(0) : bit(n) - 1; }
 
 Lane& lane_of(Block& b, int warp, int i) {
-  return b.lanes[static_cast<std::size_t>(warp * b.device->hardware_warp + i)];
+  return b.lanes[static_cast<std::size_t>(warp) * static_cast<std::size_t>(b.device->hardware_warp) +
+                 static_cast<std::size_t>(i)];
 }
 
 void report(Finding finding, const Lane& lane, Site where, std::string message, int at_lane = -1) {

@@ -61,7 +61,8 @@ std::vector<SourceLine> by_addr2line(std::uintptr_t address) {
     const std::string f(function), p(place);
     const std::size_t colon = p.rfind(':');
     if (colon == std::string::npos || p[0] == '?') continue;
-    lines.push_back({p.substr(0, colon), std::atoi(p.c_str() + colon + 1), f.substr(0, f.find('\n'))});
+    lines.push_back({p.substr(0, colon), static_cast<int>(std::strtol(p.c_str() + colon + 1, nullptr, 10)),
+                     f.substr(0, f.find('\n'))});
   }
   pclose(pipe);
   return lines;
