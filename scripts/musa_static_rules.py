@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What kernel sources must not say if Moore Threads GPUs are to run them: musa_static_rules.py [--root FOLDER] [FILE...]
 
-Reads device/, ops/*/row.h, ops/*/gpu.h and backends/musa/ (not the stand-in's headers), or the files named. Each rule
+Reads device/, ops/*/row.h, ops/*/gpu.h, backends/gpu_*.h and backends/musa/ (not the stand-in's headers), or the files named. Each rule
 has the tag of its public source; docs/musa.md lists the tags. Prints file:line: rule: text; exit status 1 if any.
 """
 
@@ -131,7 +131,7 @@ def breaches(name, text):
 
 
 def sources(root):
-    patterns = ("device/*.h", "ops/*/row.h", "ops/*/gpu.h", "backends/musa/*.h", "backends/musa/*.mu", "backends/musa/ops/*")
+    patterns = ("device/*.h", "ops/*/row.h", "ops/*/gpu.h", "backends/gpu_*.h", "backends/musa/*.h", "backends/musa/*.mu", "backends/musa/ops/*")
     return sorted(path for pattern in patterns for path in root.glob(pattern) if path.is_file())
 
 

@@ -222,8 +222,6 @@ void Buffer::expect_guards_intact(const char* name) const {
     }
 }
 
-Scratch::Scratch(std::int64_t bytes) : memory_(memory_on(current_device, bytes)), bytes_(bytes) {}
-
 __attribute__((weak)) bool has_gpu_form() { return true; }
 
 const std::vector<std::string>& targets() {

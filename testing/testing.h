@@ -97,17 +97,6 @@ T scaled(T fast, T slow) {
 }
 /// Of kFloatTypes those that the current target has.
 std::vector<DType> float_types();
-/// Memory of the current target's device, 64-byte aligned; exactly this long, so that a byte beyond is an error
-/// on a simulated device.
-class Scratch {
- public:
-  explicit Scratch(std::int64_t bytes);
-  operator Workspace() const { return {memory_.get(), bytes_}; }
-
- private:
-  std::shared_ptr<void> memory_;
-  std::int64_t bytes_;
-};
 
 /// Base class of tests that run once per target: TEST_P(Suite, Name) and MUSAIC_EVERY_TARGET(Suite).
 class OnTarget : public ::testing::TestWithParam<std::string> {

@@ -11,7 +11,7 @@ macro(musaic_add_cuda_backend name type launch)
   enable_language(CUDA)
   find_package(CUDAToolkit REQUIRED)
   add_library(musaic_${name}_ops OBJECT)
-  musaic_gpu_units(musaic_${name}_ops ${launch} cu)
+  musaic_op_units(musaic_${name}_ops ${launch} cu row gpu)
   target_include_directories(musaic_${name}_ops PRIVATE ${arg_INCLUDES} ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
                              ${PROJECT_BINARY_DIR}/include)
   target_compile_definitions(musaic_${name}_ops PRIVATE MUSAIC_TARGET=${name} ${arg_DEFINITIONS})

@@ -1,34 +1,17 @@
-// How kernels are launched on NVIDIA GPUs, for row.h and gpu.h of the operators.
+// How kernels are launched on NVIDIA GPUs.
 #pragma once
 
 #include <string>
 
-#include "backends/backend.h"
-#include "device/device.h"
-
-/// `__shared__ T name`, T also an array type.
-#define MUSAIC_SHARED(T, name) __shared__ ::musaic::MUSAIC_TARGET::Same<T> name
-#define MUSAIC_DYNAMIC_SHARED(T, name)            \
-  extern __shared__ __align__(16) char name##_[]; \
-  T* name = reinterpret_cast<T*>(name##_)
-/// __launch_bounds__ says it here.
-#define MUSAIC_LAUNCH_BOUNDS(max_threads) static_cast<void>(0)
-/// kernel<<<grid, block, shared_bytes, stream>>>(arguments...); an Error if it cannot be launched.
-#define MUSAIC_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                               \
-  do {                                                                                              \
-    kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>((stream).handle)>>>(__VA_ARGS__); \
-    ::musaic::MUSAIC_TARGET::check_launch(#kernel);                                                 \
-  } while (false)
+#include "primitives.h"
 
 namespace musaic::MUSAIC_TARGET {
 
-template <class T>
-using Same = T;
-
-inline void check_launch(const char* kernel) {
+using NativeStream = cudaStream_t;
+/// What is wrong with the last launch; empty if nothing.
+inline std::string launch_error() {
   const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess)
-    throw Error(std::string("cuda: ") + kernel + " could not be launched: " + cudaGetErrorString(error));
+  return error == cudaSuccess ? "" : std::string("cuda: ") + cudaGetErrorString(error);
 }
 
 inline constexpr bool kSmallGroupsExist = true;
@@ -36,4 +19,4 @@ constexpr bool has_small_groups() { return true; }
 
 }  // namespace musaic::MUSAIC_TARGET
 
-#include "device/row_kernel.h"
+#include "backends/gpu_launch.h"

@@ -12,6 +12,8 @@
 
 #define MUSAIC_FN __device__ __forceinline__
 
+#include "backends/gpu_dialect.h"
+
 namespace musaic::MUSAIC_TARGET {
 
 MUSAIC_FN float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
@@ -28,48 +30,6 @@ MUSAIC_FN float smaller(float a, float b) { return a < b ? a : b; }
 
 /// Publishes to the block what its threads wrote to shared memory.
 MUSAIC_FN void sync_shared() { __syncthreads(); }
-/// Orders all memory between the threads of a block.
-MUSAIC_FN void sync_block() { __syncthreads(); }
-/// Orders memory between 32 lanes of which all get here.
-MUSAIC_FN void sync_warp() { __syncwarp(); }
-
-// Exchanges between the 32 lanes of a warp, of which all get there.
-
-/// What lane (lane xor by) holds.
-template <class T>
-MUSAIC_FN T exchange_xor(T v, int by) {
-  return __shfl_xor_sync(0xffffffffu, v, by, 32);
-}
-/// What a lane holds.
-template <class T>
-MUSAIC_FN T exchange_from(T v, int lane) {
-  return __shfl_sync(0xffffffffu, v, lane, 32);
-}
-/// What lane (lane - by) holds; lanes below `by` keep their own.
-template <class T>
-MUSAIC_FN T exchange_up(T v, int by) {
-  return __shfl_up_sync(0xffffffffu, v, by, 32);
-}
-
-/// Flags between blocks, devices and the host.
-MUSAIC_FN void store_release(std::uint32_t* flag, std::uint32_t value) {
-  __threadfence_system();
-  *static_cast<volatile std::uint32_t*>(flag) = value;
-}
-MUSAIC_FN std::uint32_t load_acquire(std::uint32_t* flag) {
-  const std::uint32_t value = *static_cast<volatile std::uint32_t*>(flag);
-  __threadfence_system();
-  return value;
-}
-
-/// Eight bytes that are read or written once, past the caches.
-MUSAIC_FN std::uint64_t load_once(const std::uint64_t* p) {
-  return __ldcs(reinterpret_cast<const unsigned long long*>(p));
-}
-MUSAIC_FN void store_once(std::uint64_t* p, std::uint64_t v) {
-  __stcs(reinterpret_cast<unsigned long long*>(p), v);
-}
-
 }  // namespace musaic::MUSAIC_TARGET
 
 #include "device/lanes8.h"

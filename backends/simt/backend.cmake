@@ -50,7 +50,7 @@ if(MUSAIC_BUILD_SIMT)
 
   # The operators: row.h by the shared row kernel, gpu.h as it is. One unit an operator folder.
   add_library(musaic_simt_ops OBJECT)
-  musaic_gpu_units(musaic_simt_ops backends/simt/op_launch.h cc)
+  musaic_op_units(musaic_simt_ops backends/simt/op_launch.h cc row gpu)
   target_include_directories(musaic_simt_ops PRIVATE ${PROJECT_SOURCE_DIR}/backends/simt ${PROJECT_BINARY_DIR}/include)
   target_compile_definitions(musaic_simt_ops PRIVATE MUSAIC_TARGET=simt_ops)
   target_link_libraries(musaic_simt_ops PRIVATE musaic_simt_kernels musaic_options)

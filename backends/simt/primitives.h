@@ -48,8 +48,6 @@ MUSAIC_FN T exchange_up(T v, int by, MUSAIC_SIMT_SITE) {
 
 MUSAIC_FN void store_release(std::uint32_t* flag, std::uint32_t value) { simt::store_release(flag, value); }
 MUSAIC_FN std::uint32_t load_acquire(std::uint32_t* flag) { return simt::load_acquire(flag); }
-MUSAIC_FN std::uint64_t load_once(const std::uint64_t* p) { return *p; }
-MUSAIC_FN void store_once(std::uint64_t* p, std::uint64_t v) { *p = v; }
 
 inline constexpr bool kHasHalfConversion = false;
 

@@ -28,13 +28,10 @@ RandomState random_state(const std::optional<at::Generator>& generator, c10::Dev
   return {seed, offset.add(static_cast<std::int64_t>(state.offset_intragraph_))};
 }
 
-const Vendor kVendor{
-#ifdef USE_ROCM
-    "rocm", DeviceType::kRocm,
-#else
-    "cuda", DeviceType::kCuda,
-#endif
-    [](const c10::Stream& s) -> void* { return c10::cuda::CUDAStream(s).stream(); }, random_state};
+// torch for AMD calls itself CUDA; the build says which of the two it is.
+const Vendor kVendor{MUSAIC_TORCH_VENDOR, DeviceType::MUSAIC_TORCH_DEVICE,
+                     [](const c10::Stream& s) -> void* { return c10::cuda::CUDAStream(s).stream(); },
+                     random_state};
 [[maybe_unused]] const bool registered = (set_vendor(c10::DeviceType::CUDA, kVendor), true);
 
 }  // namespace

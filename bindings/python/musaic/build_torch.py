@@ -41,7 +41,10 @@ def _vendor(torch):
         if home is None:
             raise RuntimeError("this torch is one for a GPU, but its toolkit's headers were not found: set CUDA_HOME or ROCM_HOME")
         lib = "hip" if torch.version.hip else "cuda"
+        # The first two are for torch's own headers.
         flags = ["-DUSE_ROCM=1", "-D__HIP_PLATFORM_AMD__=1"] if torch.version.hip else []
+        vendor, device = ("rocm", "kRocm") if torch.version.hip else ("cuda", "kCuda")
+        flags += [f'-DMUSAIC_TORCH_VENDOR="{vendor}"', f"-DMUSAIC_TORCH_DEVICE={device}"]
         return ["vendor_cuda"], [*flags, f"-isystem{home}/include"], [f"-ltorch_{lib}", f"-lc10_{lib}"]
     return [], [], []
 

@@ -1,4 +1,4 @@
-// The operators of a GPU backend: null for a folder without a form for GPUs.
+// The operators of one backend, or of one instruction set of the CPU: null for a folder without a form for it.
 #include "backends/backend.h"
 
 namespace musaic {
