@@ -73,6 +73,7 @@ TEST_P(ElementaryFunctions, HaveTheBitsOfTheFirstCpuPath) {
       const std::vector<float> here = evaluate(GetParam(), args);
       use_target(first);
       const std::vector<float> there = evaluate(first, args);
+      if (std::memcmp(here.data(), there.data(), here.size() * sizeof(float)) == 0) continue;
       for (std::size_t i = 0; i < here.size(); ++i)
         if (std::memcmp(&here[i], &there[i], sizeof(float)) != 0) {
           ADD_FAILURE() << kMathNames[function] << " of bits " << begin + static_cast<std::uint32_t>(i) * step
