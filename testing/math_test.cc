@@ -1,6 +1,6 @@
 // The elementary functions of device/math.h have the same bits on every backend and instruction set.
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
 #include "backends/backend.h"
 #include "testing/math_args.h"
@@ -43,13 +43,14 @@ Evaluate evaluator(const std::string& target) {
   return nullptr;
 }
 
-std::vector<float> evaluate(const std::string& target, MathArgs args) {
+/// The bits of the results.
+std::vector<std::uint32_t> evaluate(const std::string& target, MathArgs args) {
   const Evaluate f = evaluator(target);
   if (f == nullptr) throw Error("no form of the elementary functions for " + target);
   const OwnedTensor out(kFloat32, {args.count}, device());
   args.out = out.data_as<float>();
   f(args, {});
-  std::vector<float> values(static_cast<std::size_t>(args.count));
+  std::vector<std::uint32_t> values(static_cast<std::size_t>(args.count));
   synchronize(device());
   copy_to_host(device(), values.data(), args.out, out.size_in_bytes());
   return values;
@@ -70,16 +71,14 @@ TEST_P(ElementaryFunctions, HaveTheBitsOfTheFirstCpuPath) {
       const auto begin = static_cast<std::uint32_t>(uniform_int(0, step - 1) + p * part);
       const MathArgs args{function, begin, step, part, nullptr};
       use_target(GetParam());
-      const std::vector<float> here = evaluate(GetParam(), args);
+      const std::vector<std::uint32_t> here = evaluate(GetParam(), args);
       use_target(first);
-      const std::vector<float> there = evaluate(first, args);
-      if (std::memcmp(here.data(), there.data(), here.size() * sizeof(float)) == 0) continue;
-      for (std::size_t i = 0; i < here.size(); ++i)
-        if (std::memcmp(&here[i], &there[i], sizeof(float)) != 0) {
-          ADD_FAILURE() << kMathNames[function] << " of bits " << begin + static_cast<std::uint32_t>(i) * step
-                        << ": " << here[i] << ", on " << first << " " << there[i];
-          break;
-        }
+      const std::vector<std::uint32_t> there = evaluate(first, args);
+      if (here == there) continue;
+      const auto differ = std::mismatch(here.begin(), here.end(), there.begin());
+      const auto i = static_cast<std::uint32_t>(differ.first - here.begin());
+      ADD_FAILURE() << kMathNames[function] << " of the bits " << begin + i * step << " has the bits "
+                    << *differ.first << ", on " << first << " " << *differ.second;
     }
 }
 
