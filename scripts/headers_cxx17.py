@@ -20,7 +20,7 @@ def command(header):
     if header.name == "c_api.h":
         return [compiler, "-x", "c", "-std=c11", *FLAGS, "-include", str(header), os.devnull]
     extra = [] if header.parts[0] == "include" else list(INTERNAL)
-    if header.name == "row.h":
+    if header.name in ("row.h", "core.h"):
         extra += ["-include", "backends/cpu/launch.h"]  # how a row program is run comes from the backend
     return [compiler, "-x", "c++", "-std=c++17", *FLAGS, *extra, "-include", str(header), os.devnull]
 
