@@ -162,18 +162,6 @@ def operator_files(files):
             yield path.as_posix(), 1, "the folder is not in ops/list.inc"
 
 
-def readme(files):
-    """The tables of the README name every operator."""
-    for name in ("README.md", "README.zh-CN.md"):
-        if pathlib.Path(name) not in files:
-            continue
-        text = pathlib.Path(name).read_text()
-        for names in operators().values():
-            for operator in names:
-                if not re.search(rf"`{operator}`", text):
-                    yield name, 1, f"{operator} is in no table"
-
-
 def kernel_standard_library(files):
     """Kernel units call no std:: function template of their own: it could be emitted for another instruction set."""
     pattern = re.compile(r"#include <(algorithm|vector|string|map|unordered_map|functional|memory|numeric|sstream|iostream)>")
@@ -195,7 +183,7 @@ def headers(files):
             yield path.as_posix(), 1, "no #pragma once"
 
 
-RULES = [conditionals, vendor_names, masks, unfinished, machines, operator_files, readme, kernel_standard_library, headers]
+RULES = [conditionals, vendor_names, masks, unfinished, machines, operator_files, kernel_standard_library, headers]
 
 
 def main():
