@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/check/probes.h"
 #include "cli/commands.h"
 #include "cli/devices.h"
 #include "musaic/version.h"
@@ -60,11 +61,48 @@ void print(const Case& c, const Line& l, bool is_cpu) {
                                                : "; bytes differ from the CPU's");
 }
 
+void print_failure(const Options& o, const std::string& device, const std::string& name,
+                   const std::string& text) {
+  std::printf("  FAILED %s: %s\n    again: musaic check --device %s --seed %llu --case %s\n", name.c_str(),
+              text.c_str(), device.c_str(), static_cast<unsigned long long>(o.seed), name.c_str());
+}
+
+nlohmann::json probe_device(const Options& o, const std::string& name,
+                            const std::vector<checks::Probe>& probes, int& run, int& failed) {
+  using State = checks::ProbeOutcome::State;
+  nlohmann::json results = nlohmann::json::array();
+  int held = 0, wrong = 0;
+  std::string seen;
+  const Device device = find_device(name);
+  for (const checks::Probe& probe : probes) {
+    const checks::ProbeOutcome r = checks::run_probe(probe, device, o.seed, checks::probe_kernels(device));
+    results.push_back({{"case", probe.name},
+                       {"fact", probe.fact},
+                       {"state", r.state == State::kHolds    ? "passed"
+                                 : r.state == State::kFailed ? "failed"
+                                                             : "not run"},
+                       {"text", r.text}});
+    held += r.state == State::kHolds ? 1 : 0;
+    wrong += r.state == State::kFailed ? 1 : 0;
+    if (r.state == State::kFailed) print_failure(o, name, probe.name, probe.fact + ": " + r.text);
+    if (r.state != State::kFailed && !r.text.empty() && (r.state == State::kHolds || probes.size() == 1))
+      seen += "; " + r.text;
+  }
+  if (held + wrong > 0)
+    std::printf("  probes: %d of %d facts hold%s\n", held, held + wrong, seen.c_str());
+  else if (!probes.empty())
+    std::printf("  probes: not run%s\n", seen.c_str());
+  run += held + wrong;
+  failed += wrong;
+  return results;
+}
+
 nlohmann::json check_device(const Options& o, const std::string& name, const std::vector<Case>& cases,
-                            int& run, int& failed) {
+                            const std::vector<checks::Probe>& probes, int& run, int& failed) {
   const Device device = find_device(name);
   const DeviceProperties p = device_properties(device);
   std::printf("%s: %s, %s\n", name.c_str(), p.name.c_str(), p.architecture.c_str());
+  nlohmann::json facts = probe_device(o, name, probes, run, failed);
   nlohmann::json results = nlohmann::json::array();
   Line line;
   for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -89,9 +127,7 @@ nlohmann::json check_device(const Options& o, const std::string& name, const std
     }
     if (r.state == Outcome::State::kFailed) {
       ++failed;
-      std::printf("  FAILED %s: %s\n    again: musaic check --device %s --seed %llu --case %s\n",
-                  c.name().c_str(), r.text.c_str(), name.c_str(), static_cast<unsigned long long>(o.seed),
-                  c.name().c_str());
+      print_failure(o, name, c.name(), r.text);
     }
     if (i + 1 == cases.size() || cases[i + 1].op != c.op || cases[i + 1].dtype != c.dtype) {
       print(c, line, device.type == DeviceType::kCpu);
@@ -105,6 +141,7 @@ nlohmann::json check_device(const Options& o, const std::string& name, const std
           {"shared_bytes_per_block", p.shared_bytes_per_block},
           {"driver_version", p.driver_version},
           {"runtime_version", p.runtime_version},
+          {"probes", std::move(facts)},
           {"cases", std::move(results)}};
 }
 
@@ -125,9 +162,14 @@ int check_all(const Options& o) {
     }
     cases = std::move(largest);
   }
-  if (!o.only.empty() && cases.empty())
+  std::vector<checks::Probe> probes;
+  if (o.ops.empty())
+    for (checks::Probe& probe : checks::all_probes())
+      if (o.only.empty() || o.only == probe.name) probes.push_back(std::move(probe));
+  if (!o.only.empty() && cases.empty() && probes.empty())
     throw Error("check", "--case", o.only, "a name that musaic check --list prints");
   if (o.list) {
+    for (const checks::Probe& probe : probes) std::printf("%s: %s\n", probe.name.c_str(), probe.fact.c_str());
     for (const Case& c : cases) std::printf("%s\n", c.name().c_str());
     return 0;
   }
@@ -138,7 +180,7 @@ int check_all(const Options& o) {
   nlohmann::json report = {
       {"musaic", MUSAIC_VERSION}, {"seed", o.seed}, {"devices", nlohmann::json::array()}};
   for (const std::string& name : devices)
-    report["devices"].push_back(check_device(o, name, cases, run, failed));
+    report["devices"].push_back(check_device(o, name, cases, probes, run, failed));
   std::vector<std::string> unchecked;
   for (const OpInfo& op : operators())
     for (const std::string& folder : checks::folders_without_cases())
@@ -155,7 +197,7 @@ int check_all(const Options& o) {
     file << report.dump(1) << '\n';
     if (!file.flush()) throw Error("check", "--json", o.json, "a file that can be written");
   }
-  if (run == 0) throw Error("check: no case was run: the chosen devices lack the chosen operators");
+  if (run == 0) throw Error("check: no case was run: the chosen devices lack what was chosen");
   return failed == 0 ? 0 : 1;
 }
 

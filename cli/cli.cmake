@@ -13,7 +13,7 @@ target_link_libraries(musaic_program PRIVATE musaic_checks musaic_llm CLI11::CLI
                       musaic_options)
 
 # The cases of `musaic check`: ops/FOLDER/check.cc defines musaic::checks::FOLDER_cases().
-add_library(musaic_checks STATIC cli/check/check.cc testing/number.cc)
+add_library(musaic_checks STATIC cli/check/check.cc cli/check/probes.cc testing/number.cc)
 set(folders "")
 foreach(folder ${MUSAIC_OP_FOLDERS})
   if(EXISTS ${PROJECT_SOURCE_DIR}/ops/${folder}/check.cc)
@@ -26,3 +26,4 @@ endforeach()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/cli/check_folders.inc CONTENT "${folders}" @ONLY)
 target_include_directories(musaic_checks PUBLIC ${PROJECT_SOURCE_DIR} PRIVATE ${PROJECT_BINARY_DIR}/cli)
 target_link_libraries(musaic_checks PUBLIC musaic PRIVATE musaic_options)
+musaic_backend_units(musaic_checks probe ROWS cli/check/probe_rows.h GPU cli/check/probe_gpu.h)

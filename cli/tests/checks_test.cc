@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/check/check.h"
+#include "cli/check/probes.h"
 
 namespace musaic::checks {
 namespace {
@@ -58,6 +59,64 @@ TEST(Checks, NamesAreUniqueAndKnown) {
   }
   EXPECT_GT(names.size(), 100u);
 }
+
+using State = ProbeOutcome::State;
+
+TEST(Probes, HoldOnTheCpu) {
+  for (const Probe& probe : all_probes()) {
+    const ProbeOutcome o = run_probe(probe, Device{}, 1, probe_kernels(Device{}));
+    EXPECT_NE(o.state, State::kFailed) << probe.name << ": " << o.text;
+  }
+}
+
+/// Kernels that compute something near what was asked for.
+void wrong_rows(const RowProbeArgs& a, Stream stream) {
+  RowProbeArgs b = a;
+  switch (a.probe) {
+    case RowProbe::kFma:
+      b.probe = RowProbe::kProductAndSum;
+      break;
+    case RowProbe::kProductAndSum:
+      b.probe = RowProbe::kFma;
+      break;
+    case RowProbe::kWidenHalf:
+      b.probe = RowProbe::kWidenBFloat16;
+      break;
+    case RowProbe::kWidenBFloat16:
+      b.probe = RowProbe::kWidenHalf;
+      break;
+    case RowProbe::kNarrowHalf:
+    case RowProbe::kNarrowBFloat16:
+      return;
+    default:
+      b.probe = RowProbe::kFma;  // c holds what b does
+  }
+  probe_kernels(Device{}).rows(b, stream);
+}
+
+TEST(Probes, FailWhereTheArithmeticIsAnother) {
+  for (const Probe& probe : all_probes()) {
+    const ProbeOutcome o = run_probe(probe, Device{}, 1, {wrong_rows, nullptr});
+    EXPECT_NE(o.state, State::kHolds) << probe.name;
+    EXPECT_FALSE(o.text.empty()) << probe.name;
+  }
+}
+
+#if defined(MUSAIC_HAS_SIMT)
+TEST(Probes, FailWhereKernelsDoNothing) {
+  const Device device = find_device("simt:musa-mp22");
+  int failed = 0;
+  for (const Probe& probe : all_probes()) {
+    const ProbeOutcome held = run_probe(probe, device, 1, probe_kernels(device));
+    EXPECT_EQ(held.state, State::kHolds) << probe.name << ": " << held.text;
+    const ProbeOutcome o =
+        run_probe(probe, device, 1, {[](const RowProbeArgs&, Stream) {}, [](const GpuProbeArgs&, Stream) {}});
+    EXPECT_EQ(o.state, State::kFailed) << probe.name;
+    failed += o.state == State::kFailed ? 1 : 0;
+  }
+  EXPECT_GE(failed, 16);
+}
+#endif
 
 }  // namespace
 }  // namespace musaic::checks
