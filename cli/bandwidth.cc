@@ -46,4 +46,23 @@ double read_bandwidth(std::span<const std::byte> memory, int threads) {
   return static_cast<double>(memory.size()) / best_s;
 }
 
+double copy_bandwidth(int threads) {
+  constexpr size_t kBytes = size_t{256} << 20;
+  const auto n = static_cast<size_t>(std::max(threads, 1));
+  std::vector<char> from(kBytes, 1), to(kBytes, 2);
+  double best_s = 1e9;
+  for (int round = 0; round < 5; ++round) {
+    const auto start = Clock::now();
+    std::vector<std::thread> helpers;
+    for (size_t i = 0; i < n; ++i)
+      helpers.emplace_back([&, i] {
+        const size_t begin = kBytes * i / n, end = kBytes * (i + 1) / n;
+        std::memcpy(to.data() + begin, from.data() + begin, end - begin);
+      });
+    for (std::thread& t : helpers) t.join();
+    best_s = std::min(best_s, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return 2.0 * static_cast<double>(kBytes) / best_s;
+}
+
 }  // namespace musaic::cli

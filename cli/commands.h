@@ -11,6 +11,7 @@ inline constexpr int kInterrupted = 130;
 // `exit_code` is 0 before and what the command leaves behind.
 void add_generate(CLI::App& app, int& exit_code);
 void add_check(CLI::App& app, int& exit_code);
+void add_bench(CLI::App& app);
 void add_info(CLI::App& app);
 void add_list(CLI::App& app);
 void add_tiny_model(CLI::App& app);

@@ -28,6 +28,7 @@ int run(int argc, char** argv) {
   int exit_code = 0;
   musaic::cli::add_generate(app, exit_code);
   musaic::cli::add_check(app, exit_code);
+  musaic::cli::add_bench(app);
   musaic::cli::add_info(app);
   musaic::cli::add_list(app);
   musaic::cli::add_tiny_model(app);

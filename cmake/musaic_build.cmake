@@ -72,9 +72,11 @@ endfunction()
 
 # musaic_backend_units(TARGET NAME [ROWS header] [GPU header]): gives a target units of its own for every backend of this
 # build, compiled as the backend's operators are, after its launch header: ROWS for all, GPU for all but the CPU's.
-# TARGET gets the definition MUSAIC_HAS_<BACKEND> for each.
+# TARGET gets the definition MUSAIC_HAS_<BACKEND> for each, and can include "NAME/gpu_units.inc", a line
+# MUSAIC_GPU_UNIT(namespace, "backend") for each of the latter.
 function(musaic_backend_units target name)
   cmake_parse_arguments(arg "" "ROWS;GPU" "" ${ARGN})
+  set(gpu_units "")
   set(backends "")
   foreach(path ${MUSAIC_CPU_PATHS})
     list(APPEND backends "cpu_${path} backends/cpu/launch.h cc")
@@ -113,5 +115,11 @@ function(musaic_backend_units target name)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${name}_${backend_name}>)
     string(TOUPPER MUSAIC_HAS_${backend_name} has)
     target_compile_definitions(${target} PRIVATE ${has})
+    get_target_property(definitions ${operators} COMPILE_DEFINITIONS)
+    if(NOT backend_name MATCHES "^cpu" AND definitions MATCHES "MUSAIC_TARGET=([a-z0-9_]+)")
+      string(APPEND gpu_units "MUSAIC_GPU_UNIT(${CMAKE_MATCH_1}, \"${backend_name}\")\n")
+    endif()
   endforeach()
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${name}/gpu_units.inc CONTENT "${gpu_units}" @ONLY)
+  target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR})
 endfunction()

@@ -1,5 +1,6 @@
 #include "cli/check/check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -132,6 +133,24 @@ int Call::input(DType dtype, const Shape& shape, const std::function<double(std:
   return argument;
 }
 
+int Call::pattern(DType dtype, const Shape& shape, const std::function<double(std::int64_t)>& value) {
+  constexpr std::int64_t kElements = 65536;
+  const int argument = add(dtype, shape, true, false);
+  std::vector<unsigned char>& bytes = arguments_.back().bytes;
+  const auto item = index(size_bytes(dtype)), period = index(kElements) * item;
+  for (std::size_t at = 0; at < std::min(bytes.size(), period); at += item)
+    testing::from_double(bytes.data() + at, dtype, value(static_cast<std::int64_t>(at / item)));
+  for (std::size_t at = period; at < bytes.size(); at += period)
+    std::memcpy(bytes.data() + at, bytes.data(), std::min(period, bytes.size() - at));
+  return argument;
+}
+
+int Call::updated_pattern(DType dtype, const Shape& shape, const std::function<double(std::int64_t)>& value) {
+  const int argument = pattern(dtype, shape, value);
+  arguments_.back().is_written = true;
+  return argument;
+}
+
 int Call::normal(DType dtype, const Shape& shape, double scale) {
   return input(dtype, shape, [&](std::int64_t) { return normal() * scale; });
 }
@@ -200,6 +219,38 @@ std::vector<std::string> folders_without_cases() {
   return names;
 }
 
+#define MUSAIC_TIMED_FOLDER(folder) std::vector<Timing> folder##_timings();
+#include "timing_folders.inc"
+#undef MUSAIC_TIMED_FOLDER
+
+std::string to_text(const Shape& shape) {
+  std::string s;
+  for (const std::int64_t n : shape) s += (s.empty() ? "" : "x") + std::to_string(n);
+  return s;
+}
+
+std::vector<Timing> all_timings() {
+  std::vector<Timing> all;
+  std::vector<std::string> timed;
+  const auto append = [&](std::vector<Timing> more) { all.insert(all.end(), more.begin(), more.end()); };
+#define MUSAIC_TIMED_FOLDER(folder) append(folder##_timings());
+#include "timing_folders.inc"
+#undef MUSAIC_TIMED_FOLDER
+  for (const Timing& t : all) timed.push_back(t.op);
+  for (Case& c : all_cases())
+    if (std::find(timed.begin(), timed.end(), c.op) == timed.end())
+      append({{c.op, c.shape, c.dtype, [make = std::move(c.make)](Call& call) { make(call); }}});
+  // In the order of the list, the shapes of an operator and dtype together.
+  std::vector<std::string> order;
+  for (const OpInfo& op : operators()) order.emplace_back(op.name);
+  const auto place = [&](const Timing& t) {
+    return std::pair(std::find(order.begin(), order.end(), t.op) - order.begin(), to_string(t.dtype));
+  };
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const Timing& a, const Timing& b) { return place(a) < place(b); });
+  return all;
+}
+
 bool has_operator(const std::string& op, Device device) {
   const OpTable& table = *backend_for(device).ops;
 #define MUSAIC_OP(name, Args, folder, schema) \
@@ -222,7 +273,7 @@ Outcome run(const Case& c, Device device, std::uint64_t seed) {
     return o;
   }
   try {
-    Call call(mix(seed, c.name()));
+    Call call(mix(seed, c.name()), device);
     const std::vector<Expected> expected = c.make(call);
     const auto here = bytes_after(c.op, call, device);
     for (const Expected& e : expected) {

@@ -24,18 +24,32 @@ using Shape = std::vector<std::int64_t>;
 /// function that adds an argument returns its number.
 class Call {
  public:
-  explicit Call(std::uint64_t seed) : generator_(seed) {}
+  explicit Call(std::uint64_t seed, Device device = {}) : generator_(seed), device_(device) {}
+  /// Where the call is to run: some operators want more workspace on some devices.
+  Device device() const { return device_; }
 
   /// Written by the operator; holds NaNs (0x7f bytes) before.
   int output(DType dtype, const Shape& shape);
   /// Element i in row-major order is value(i) rounded to the dtype.
   int input(DType dtype, const Shape& shape, const std::function<double(std::int64_t)>& value);
   int normal(DType dtype, const Shape& shape, double scale = 1);
+  /// As input, the first 65,536 values over and over: for large tensors whose contents do not matter.
+  int pattern(DType dtype, const Shape& shape, const std::function<double(std::int64_t)>& value);
+  /// As pattern, read and written.
+  int updated_pattern(DType dtype, const Shape& shape, const std::function<double(std::int64_t)>& value);
   /// As normal, read and written.
   int updated(DType dtype, const Shape& shape, double scale = 1);
   int no_tensor();
   int scalar(Value value);
   void set_workspace(std::int64_t bytes) { workspace_bytes_ = bytes; }
+
+  /// Values for pattern(): normal numbers of spread 3, and small codes of quantised weights.
+  std::function<double(std::int64_t)> any() {
+    return [this](std::int64_t) { return 3 * normal(); };
+  }
+  static std::function<double(std::int64_t)> codes() {
+    return [](std::int64_t i) { return static_cast<double>(i * 37 % 64); };
+  }
 
   double normal();
   double uniform(double low, double high);
@@ -62,6 +76,7 @@ class Call {
   std::vector<Argument> arguments_;
   std::int64_t workspace_bytes_ = 0;
   std::mt19937_64 generator_;
+  Device device_;
 };
 
 /// What an argument has to hold after the call: each element within its tolerance. NaN stands for NaN.
@@ -86,6 +101,22 @@ struct Case {
 /// The tolerance of exact copies and of integers.
 inline std::vector<double> no_tolerance(const std::vector<double>& values) {
   return std::vector<double>(values.size(), 0.0);
+}
+
+/// A call to be timed by `musaic bench`, as models make it. An operator's calls stand in ops/FOLDER/timing.cc, each with the
+/// smallest shape first; folders without that file are timed by their cases.
+struct Timing {
+  std::string op, shape;
+  DType dtype;
+  std::function<void(Call&)> make;
+  std::int64_t bytes = 0;  // that the call has to read and write; 0: all of its tensors, updated ones twice
+};
+std::vector<Timing> all_timings();
+/// "512x4096".
+std::string to_text(const Shape& shape);
+/// A tensor without memory, for functions that look at shapes alone.
+inline Tensor shape_only(DType dtype, const Shape& shape) {
+  return {nullptr, dtype, shape.data(), nullptr, static_cast<int>(shape.size()), Device{}};
 }
 
 /// The cases of all operators, in the list's order; the folders that have none.

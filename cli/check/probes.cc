@@ -23,43 +23,27 @@ namespace musaic {
   }
 #include "backends/cpu/paths.inc"
 #undef MUSAIC_CPU_PATH
-#define MUSAIC_PROBED(ns)                       \
+#define MUSAIC_GPU_UNIT(ns, backend)            \
   namespace ns {                                \
   void probe_rows(const RowProbeArgs&, Stream); \
   void probe_gpu(const GpuProbeArgs&, Stream);  \
   }
-MUSAIC_PROBED(simt_ops)
-MUSAIC_PROBED(cuda)
-MUSAIC_PROBED(musa)
-#undef MUSAIC_PROBED
+#include "probe/gpu_units.inc"
+#undef MUSAIC_GPU_UNIT
 
 namespace checks {
 
 ProbeKernels probe_kernels(Device device) {
-  switch (device.type) {
-#if defined(MUSAIC_HAS_SIMT)
-    case DeviceType::kSimt:
-      return {simt_ops::probe_rows, simt_ops::probe_gpu};
-#endif
-#if defined(MUSAIC_HAS_CUDA)
-    case DeviceType::kCuda:
-      return {cuda::probe_rows, cuda::probe_gpu};
-#endif
-#if defined(MUSAIC_HAS_MUSA)
-    case DeviceType::kMusa:
-      return {musa::probe_rows, musa::probe_gpu};
-#endif
-    case DeviceType::kCpu: {
-      const std::string path = cpu_path();
+  const std::string backend = backend_for(device).name, path = cpu_path();
+#define MUSAIC_GPU_UNIT(ns, name) \
+  if (backend == name) return {ns::probe_rows, ns::probe_gpu};
+#include "probe/gpu_units.inc"
+#undef MUSAIC_GPU_UNIT
 #define MUSAIC_CPU_PATH(ns, name, test) \
-  if (path == name) return {ns::probe_rows, nullptr};
+  if (device.type == DeviceType::kCpu && path == name) return {ns::probe_rows, nullptr};
 #include "backends/cpu/paths.inc"
 #undef MUSAIC_CPU_PATH
-      return {};
-    }
-    default:
-      return {};
-  }
+  return {};
 }
 
 namespace {

@@ -144,6 +144,40 @@ TEST_F(Program, ChecksDevices) {
 #endif
 }
 
+TEST_F(Program, TimesOperators) {
+  const fs::path csv = folder_ / "b.csv", json = folder_ / "b.json", html = folder_ / "b.html";
+  std::vector<std::string> arguments = {"bench",  "--op", "merge_state_v2", "--csv", csv,
+                                        "--json", json,   "--html",         html};
+#if defined(MUSAIC_HAS_SIMT)
+  arguments.insert(arguments.end(), {"--device", "cpu", "--device", "simt:musa-mp21"});
+#endif
+  const Outcome o = run(arguments);
+  ASSERT_EQ(o.exit_code, 0) << o.err;
+  const nlohmann::json j = nlohmann::json::parse(read(json));
+  EXPECT_EQ(j.at("devices")[0].at("simulated"), false);
+  EXPECT_GT(j.at("devices")[0].at("copy_gb_per_s"), 0);
+  ASSERT_EQ(j.at("devices")[0].at("results").size(), 9u);
+  for (const auto& r : j.at("devices")[0].at("results")) {
+    EXPECT_GT(r.at("us"), 0) << r;
+    EXPECT_GT(r.at("share_of_copy"), 0) << r;
+    EXPECT_GE(r.at("runs"), 5) << r;
+  }
+  const std::string table = read(csv);
+  EXPECT_EQ(table.rfind("device,simulated,operator,", 0), 0u) << table;
+  EXPECT_NE(table.find("cpu,no,merge_state_v2,float32,1x32x128,"), std::string::npos) << table;
+  const std::string page = read(html);
+  EXPECT_NE(page.find("<svg"), std::string::npos);
+  for (const char* outside : {"http", "src=", "href=", "url("})
+    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+#if defined(MUSAIC_HAS_SIMT)
+  EXPECT_EQ(j.at("devices")[1].at("simulated"), true);
+  EXPECT_EQ(j.at("devices")[1].at("results").size(), 2u);  // no bfloat16
+  EXPECT_NE(o.out.find("say nothing about any GPU"), std::string::npos) << o.out;
+  EXPECT_NE(page.find("say nothing about any GPU"), std::string::npos);
+#endif
+  EXPECT_EQ(run({"bench", "--op", "rmsnrm"}).exit_code, 1);
+}
+
 TEST_F(Program, BadModels) {
   expect_complaint(run({"generate", "hi"}), {"no model at", "quickstart", "tiny-model"});
   expect_complaint(run({"generate", "hi", "--model", folder_ / "none.gguf"}), {"none.gguf"});

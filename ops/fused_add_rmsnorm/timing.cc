@@ -1,0 +1,19 @@
+#include "cli/check/check.h"
+
+namespace musaic::checks {
+
+std::vector<Timing> fused_add_rmsnorm_timings() {
+  std::vector<Timing> all;
+  for (const DType dtype : kFloatTypes)
+    for (const Shape& shape : {Shape{1, 4096}, Shape{512, 4096}, Shape{2048, 7168}})
+      for (const char* op : {"fused_add_rmsnorm", "gemma_fused_add_rmsnorm"})
+        all.push_back({op, to_text(shape), dtype, [=](Call& call) {
+                         call.updated_pattern(dtype, shape, call.any());
+                         call.updated_pattern(dtype, shape, call.any());
+                         call.pattern(dtype, {shape[1]}, call.any());
+                         call.scalar(1e-6);
+                       }});
+  return all;
+}
+
+}  // namespace musaic::checks
