@@ -6,30 +6,9 @@
 #include "backends/cpu/ggml_dot_avx2.h"
 #else
 
-#include "device/device.h"
-#include "ops/ggml_dequantize/codes.h"
-#include "ops/ggml_mul_mat/args.h"
+#include "ops/ggml_mul_mat/core.h"
 
 namespace musaic::MUSAIC_TARGET {
-
-/// Scale and reciprocal of a block, by the bits of max|x|.
-struct A8Scale {
-  float d, reciprocal;
-  bool codes;  // false: all codes are zero
-};
-MUSAIC_FN A8Scale a8_scale(std::int32_t max_bits) {
-  const float max = from_bits(static_cast<std::uint32_t>(max_bits));
-  if (!(max < from_bits(0x7f800000u))) return {from_bits(0x7fc00000u), 0.0f, false};
-  if (max < 0x1p-100f) return {0.0f, 0.0f, false};
-  const float d = div(max, 127.0f);
-  return {d, div(1.0f, d), true};
-}
-
-/// Eight codes. Adding the float below 1/2 and cutting rounds halves away from zero and nothing else up.
-MUSAIC_FN I32x8 a8_codes(F32x8 x, float reciprocal) {
-  const U32x8 sign = as_bits(x) & 0x80000000u;
-  return to_int(x * all<F32x8>(reciprocal) + from_bits(sign | as_bits(all<F32x8>(0x1.fffffep-2f))));
-}
 
 /// One block of 32, `count` of which exist.
 template <class T>
@@ -54,17 +33,6 @@ MUSAIC_FN std::int32_t a8_max_bits(const F32x8 v[4]) {
   std::int32_t r = m[0];
   for (int i = 1; i < 8; ++i) r = r < m[i] ? m[i] : r;
   return r;
-}
-
-/// Portable form of a quantised row: codes [blocks, 32], scales [blocks], sums [blocks].
-struct A8Row {
-  std::int8_t* code;
-  float* d;
-  std::int32_t* sum;
-};
-MUSAIC_FN A8Row a8_row(std::uint8_t* workspace, std::int64_t blocks) {
-  return {reinterpret_cast<std::int8_t*>(workspace), reinterpret_cast<float*>(workspace + 32 * blocks),
-          reinterpret_cast<std::int32_t*>(workspace + 36 * blocks)};
 }
 
 template <class T>
@@ -100,19 +68,14 @@ inline void a8_tile(const std::uint8_t* weight, std::int64_t row_bytes, std::int
       float total = 0.0f;
       F32x8 slots = {};
       for (std::int64_t b = 0; b < blocks; b += kSub, p += Block::kBytes) {
-        GgmlCodes<kSub> c;
-        Block::open(p, c);
+        const GgmlCodes<Block> c(p);
         for (int j = 0; j < kSub; ++j) {
           std::int32_t half[2] = {0, 0};
           for (int i = 0; i < 32; ++i) half[i / 16] += c.code[32 * j + i] * x.code[32 * (b + j) + i];
-          const auto dot = static_cast<float>(c.scale[2 * j] * half[0] + c.scale[2 * j + 1] * half[1]);
           const int s = static_cast<int>((b + j) % kA8Slots);
-          if constexpr (Block::kMinimum) {
-            const auto sum = static_cast<float>(c.minimum[j] * x.sum[b + j]);
-            slots[s] = fma(x.d[b + j], fma(c.d, dot, c.m * sum), slots[s]);
-          } else {
-            slots[s] = fma(c.d * x.d[b + j], dot, slots[s]);
-          }
+          slots[s] = a8_add<Block>(slots[s], c.d, c.m, x.d[b + j],
+                                   c.scale[2 * j] * half[0] + c.scale[2 * j + 1] * half[1],
+                                   c.minimum[j] * x.sum[b + j]);
         }
         const std::int64_t done = b + kSub;
         if (done % kA8Segment == 0 || done == blocks) {

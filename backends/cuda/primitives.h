@@ -28,6 +28,11 @@ MUSAIC_FN float select(bool m, float a, float b) { return m ? a : b; }
 MUSAIC_FN float larger(float a, float b) { return a > b ? a : b; }
 MUSAIC_FN float smaller(float a, float b) { return a < b ? a : b; }
 
+/// c and the four products of a's and b's signed bytes.
+MUSAIC_FN std::int32_t dot4(std::uint32_t a, std::uint32_t b, std::int32_t c) {
+  return __dp4a(static_cast<int>(a), static_cast<int>(b), c);
+}
+
 /// Publishes to the block what its threads wrote to shared memory.
 MUSAIC_FN void sync_shared() { __syncthreads(); }
 }  // namespace musaic::MUSAIC_TARGET

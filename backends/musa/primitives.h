@@ -61,6 +61,11 @@ MUSAIC_FN float select(bool m, float a, float b) { return m ? a : b; }
 MUSAIC_FN float larger(float a, float b) { return a > b ? a : b; }
 MUSAIC_FN float smaller(float a, float b) { return a < b ? a : b; }
 
+/// c and the four products of a's and b's signed bytes [GG, TL].
+MUSAIC_FN std::int32_t dot4(std::uint32_t a, std::uint32_t b, std::int32_t c) {
+  return __dp4a(static_cast<int>(a), static_cast<int>(b), c);
+}
+
 /// Publishes what the block wrote to shared memory, and nothing else: the light barrier exists on mp_31 alone
 /// and is not known to order global memory [TM MUSAMacros.muh, SG common.muh]. The one place that calls it.
 MUSAIC_FN void sync_shared() {

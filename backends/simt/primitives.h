@@ -46,6 +46,11 @@ MUSAIC_FN T exchange_up(T v, int by, MUSAIC_SIMT_SITE) {
   return __shfl_up_sync(simt::kEveryLane, v, by, 32, file_, line_, column_);
 }
 
+/// c and the four products of a's and b's signed bytes.
+MUSAIC_FN std::int32_t dot4(std::uint32_t a, std::uint32_t b, std::int32_t c) {
+  return __dp4a(static_cast<int>(a), static_cast<int>(b), c);
+}
+
 MUSAIC_FN void store_release(std::uint32_t* flag, std::uint32_t value) { simt::store_release(flag, value); }
 MUSAIC_FN std::uint32_t load_acquire(std::uint32_t* flag) { return simt::load_acquire(flag); }
 

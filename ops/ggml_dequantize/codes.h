@@ -1,159 +1,198 @@
 // Weight blocks taken apart into integers and scales. This is the one reading of the formats; products and
-// dequantisation both start from it (a backend's fast path has its own, tied to this one by equal bits).
+// dequantisation both start from it (a backend's fast path may have its own, tied to this one by equal bits).
 #pragma once
-
-#include <cstring>
 
 #include "device/number.h"
 #include "ops/ggml_dequantize/blocks.h"
 
 namespace musaic::MUSAIC_TARGET {
 
-/// Element i of a block is d * scale[i / 16] * code[i], and + m * minimum[i / 32] where the format has a
-/// minimum.
-template <int kSub>
-struct GgmlCodes {
-  float d, m;
-  std::int8_t code[32 * kSub];
-  std::int8_t scale[2 * kSub];
-  std::uint8_t minimum[kSub];
-};
+// Blocks lie at any address, so bytes are read by accesses that an address on a multiple of kAlign allows.
 
-MUSAIC_FN float half_at(const std::uint8_t* p) {
-  Half h;
-  std::memcpy(&h, p, sizeof h);
-  return load(h);
+template <int kAlign = 1>
+MUSAIC_FN std::uint32_t u16_at(const std::uint8_t* p) {
+  if constexpr (kAlign >= 2)
+    return *reinterpret_cast<const std::uint16_t*>(p);
+  else
+    return p[0] | std::uint32_t{p[1]} << 8;
 }
-
-template <int kSub>
-MUSAIC_FN void unit_scales(GgmlCodes<kSub>& c) {
-  for (int i = 0; i < 2 * kSub; ++i) c.scale[i] = 1;
-  for (int i = 0; i < kSub; ++i) c.minimum[i] = 1;
-}
-
-/// Codes of a block of 32: nibbles of qs, low ones first, with bit i of `high` as the fifth bit, less
-/// `offset`.
-MUSAIC_FN void nibble_codes(const std::uint8_t* qs, std::uint32_t high, int offset, std::int8_t* code) {
-  for (int i = 0; i < 16; ++i) {
-    code[i] = static_cast<std::int8_t>((qs[i] & 15) + static_cast<int>(high >> i & 1) * 16 - offset);
-    code[i + 16] =
-        static_cast<std::int8_t>((qs[i] >> 4) + static_cast<int>(high >> (i + 16) & 1) * 16 - offset);
-  }
-}
-
+template <int kAlign = 1>
 MUSAIC_FN std::uint32_t u32_at(const std::uint8_t* p) {
-  std::uint32_t v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
+  if constexpr (kAlign >= 4)
+    return *reinterpret_cast<const std::uint32_t*>(p);
+  else if constexpr (kAlign >= 2)
+    return u16_at<2>(p) | u16_at<2>(p + 2) << 16;
+  else
+    return p[0] | std::uint32_t{p[1]} << 8 | std::uint32_t{p[2]} << 16 | std::uint32_t{p[3]} << 24;
+}
+template <int kAlign = 1>
+MUSAIC_FN float half_at(const std::uint8_t* p) {
+  return load(Half{static_cast<std::uint16_t>(u16_at<kAlign>(p))});
 }
 
-struct BlockQ4_0 {
-  static constexpr int kSub = 1, kBytes = 18;
-  static constexpr bool kMinimum = false;
-  static MUSAIC_FN void open(const std::uint8_t* p, GgmlCodes<1>& c) {
-    unit_scales(c);
-    c.d = half_at(p);
-    nibble_codes(p + 2, 0, 8, c.code);
-  }
-};
+// Four codes are a word, the first one in its low byte.
 
-struct BlockQ4_1 {
-  static constexpr int kSub = 1, kBytes = 20;
-  static constexpr bool kMinimum = true;
-  static MUSAIC_FN void open(const std::uint8_t* p, GgmlCodes<1>& c) {
-    unit_scales(c);
-    c.d = half_at(p);
-    c.m = half_at(p + 2);
-    nibble_codes(p + 4, 0, 0, c.code);
-  }
-};
-
-struct BlockQ5_0 {
-  static constexpr int kSub = 1, kBytes = 22;
-  static constexpr bool kMinimum = false;
-  static MUSAIC_FN void open(const std::uint8_t* p, GgmlCodes<1>& c) {
-    unit_scales(c);
-    c.d = half_at(p);
-    nibble_codes(p + 6, u32_at(p + 2), 16, c.code);
-  }
-};
-
-struct BlockQ5_1 {
-  static constexpr int kSub = 1, kBytes = 24;
-  static constexpr bool kMinimum = true;
-  static MUSAIC_FN void open(const std::uint8_t* p, GgmlCodes<1>& c) {
-    unit_scales(c);
-    c.d = half_at(p);
-    c.m = half_at(p + 2);
-    nibble_codes(p + 8, u32_at(p + 4), 0, c.code);
-  }
-};
-
-struct BlockQ8_0 {
-  static constexpr int kSub = 1, kBytes = 34;
-  static constexpr bool kMinimum = false;
-  static MUSAIC_FN void open(const std::uint8_t* p, GgmlCodes<1>& c) {
-    unit_scales(c);
-    c.d = half_at(p);
-    std::memcpy(c.code, p + 2, 32);
-  }
-};
-
-/// The eight 6-bit scales and minima that Q4_K and Q5_K pack into 12 bytes.
-MUSAIC_FN void six_bit_scales(const std::uint8_t* s, GgmlCodes<8>& c) {
-  for (int j = 0; j < 8; ++j) {
-    const int scale = j < 4 ? s[j] & 63 : (s[j + 4] & 15) + 16 * (s[j - 4] >> 6);
-    const int minimum = j < 4 ? s[j + 4] & 63 : (s[j + 4] >> 4) + 16 * (s[j] >> 6);
-    c.scale[2 * j] = c.scale[2 * j + 1] = static_cast<std::int8_t>(scale);
-    c.minimum[j] = static_cast<std::uint8_t>(minimum);
-  }
+/// Four codes from 0 to 63, less `offset` each, as signed bytes.
+MUSAIC_FN std::uint32_t less(std::uint32_t codes, std::uint32_t offset) {
+  return (codes + 0x01010101u * (128 - offset)) ^ 0x80808080u;
+}
+/// The low four bits of `bits` as 16s, one a byte.
+MUSAIC_FN std::uint32_t fifth_bits(std::uint32_t bits) {
+  return (bits & 1) << 4 | (bits & 2) << 11 | (bits & 4) << 18 | (bits & 8) << 25;
+}
+/// Word q of 32 codes whose nibbles lie in 16 bytes, the low ones first.
+template <int kAlign>
+MUSAIC_FN std::uint32_t nibbles(const std::uint8_t* qs, int q) {
+  return u32_at<kAlign>(qs + 4 * (q % 4)) >> q / 4 * 4 & 0x0f0f0f0fu;
 }
 
-struct BlockQ4_K {
-  static constexpr int kSub = 8, kBytes = 144;
-  static constexpr bool kMinimum = true;
-  static MUSAIC_FN void open(const std::uint8_t* p, GgmlCodes<8>& c) {
-    c.d = half_at(p);
-    c.m = -half_at(p + 2);
-    six_bit_scales(p + 4, c);
-    for (int pair = 0; pair < 4; ++pair)
-      for (int l = 0; l < 32; ++l) {
-        const std::uint8_t q = p[16 + 32 * pair + l];
-        c.code[64 * pair + l] = static_cast<std::int8_t>(q & 15);
-        c.code[64 * pair + 32 + l] = static_cast<std::int8_t>(q >> 4);
-      }
+// A format gives: kSub, its blocks of 32 elements; kBytes; kBestAlign, of which all its addresses are multiples if the
+// first one is; word<kAlign>(p, q), the codes of elements 4q to 4q + 3. Element i of a block is
+// d * scale(i / 16) * code(i), and + m * minimum(i / 32) where kMinimum says that the format has one.
+
+/// Formats with a block of 32 elements have no scales of their own inside it.
+struct Block32 {
+  static constexpr int kSub = 1;
+  static MUSAIC_FN int scale(const std::uint8_t*, int) { return 1; }
+  static MUSAIC_FN int minimum(const std::uint8_t*, int) { return 1; }
+  template <int kAlign>
+  static MUSAIC_FN float d(const std::uint8_t* p) {
+    return half_at<kAlign>(p);
+  }
+  template <int kAlign>
+  static MUSAIC_FN float m(const std::uint8_t* p) {
+    return half_at<kAlign>(p + 2);
   }
 };
 
-struct BlockQ5_K {
-  static constexpr int kSub = 8, kBytes = 176;
+struct BlockQ4_0 : Block32 {
+  static constexpr int kBytes = 18, kBestAlign = 2;
+  static constexpr bool kMinimum = false;
+  template <int kAlign>
+  static MUSAIC_FN std::uint32_t word(const std::uint8_t* p, int q) {
+    return less(nibbles<kAlign>(p + 2, q), 8);
+  }
+};
+
+struct BlockQ4_1 : Block32 {
+  static constexpr int kBytes = 20, kBestAlign = 4;
   static constexpr bool kMinimum = true;
-  static MUSAIC_FN void open(const std::uint8_t* p, GgmlCodes<8>& c) {
-    c.d = half_at(p);
-    c.m = -half_at(p + 2);
-    six_bit_scales(p + 4, c);
-    for (int pair = 0; pair < 4; ++pair)
-      for (int l = 0; l < 32; ++l) {
-        const std::uint8_t q = p[48 + 32 * pair + l], high = p[16 + l];
-        c.code[64 * pair + l] = static_cast<std::int8_t>((q & 15) + 16 * (high >> (2 * pair) & 1));
-        c.code[64 * pair + 32 + l] = static_cast<std::int8_t>((q >> 4) + 16 * (high >> (2 * pair + 1) & 1));
-      }
+  template <int kAlign>
+  static MUSAIC_FN std::uint32_t word(const std::uint8_t* p, int q) {
+    return nibbles<kAlign>(p + 4, q);
+  }
+};
+
+struct BlockQ5_0 : Block32 {
+  static constexpr int kBytes = 22, kBestAlign = 2;
+  static constexpr bool kMinimum = false;
+  template <int kAlign>
+  static MUSAIC_FN std::uint32_t word(const std::uint8_t* p, int q) {
+    return less(nibbles<kAlign>(p + 6, q) | fifth_bits(u32_at<kAlign>(p + 2) >> 4 * q), 16);
+  }
+};
+
+struct BlockQ5_1 : Block32 {
+  static constexpr int kBytes = 24, kBestAlign = 4;
+  static constexpr bool kMinimum = true;
+  template <int kAlign>
+  static MUSAIC_FN std::uint32_t word(const std::uint8_t* p, int q) {
+    return nibbles<kAlign>(p + 8, q) | fifth_bits(u32_at<kAlign>(p + 4) >> 4 * q);
+  }
+};
+
+struct BlockQ8_0 : Block32 {
+  static constexpr int kBytes = 34, kBestAlign = 2;
+  static constexpr bool kMinimum = false;
+  template <int kAlign>
+  static MUSAIC_FN std::uint32_t word(const std::uint8_t* p, int q) {
+    return u32_at<kAlign>(p + 2 + 4 * q);
+  }
+};
+
+/// What Q4_K and Q5_K share: eight 6-bit scales and minima in 12 bytes, and nibbles in runs of 32 bytes.
+struct BlockK {
+  static constexpr int kSub = 8, kBestAlign = 4;
+  static constexpr bool kMinimum = true;
+  static MUSAIC_FN int scale(const std::uint8_t* p, int h) {
+    const std::uint8_t* s = p + 4;
+    const int j = h / 2;
+    return j < 4 ? s[j] & 63 : (s[j + 4] & 15) + 16 * (s[j - 4] >> 6);
+  }
+  static MUSAIC_FN int minimum(const std::uint8_t* p, int j) {
+    const std::uint8_t* s = p + 4;
+    return j < 4 ? s[j + 4] & 63 : (s[j + 4] >> 4) + 16 * (s[j] >> 6);
+  }
+  template <int kAlign>
+  static MUSAIC_FN float d(const std::uint8_t* p) {
+    return half_at<kAlign>(p);
+  }
+  template <int kAlign>
+  static MUSAIC_FN float m(const std::uint8_t* p) {
+    return -half_at<kAlign>(p + 2);
+  }
+  template <int kAlign>
+  static MUSAIC_FN std::uint32_t run_nibbles(const std::uint8_t* qs, int q) {
+    return u32_at<kAlign>(qs + 32 * (q / 16) + 4 * (q % 8)) >> q % 16 / 8 * 4 & 0x0f0f0f0fu;
+  }
+};
+
+struct BlockQ4_K : BlockK {
+  static constexpr int kBytes = 144;
+  template <int kAlign>
+  static MUSAIC_FN std::uint32_t word(const std::uint8_t* p, int q) {
+    return run_nibbles<kAlign>(p + 16, q);
+  }
+};
+
+struct BlockQ5_K : BlockK {
+  static constexpr int kBytes = 176;
+  template <int kAlign>
+  static MUSAIC_FN std::uint32_t word(const std::uint8_t* p, int q) {
+    const std::uint32_t high = u32_at<kAlign>(p + 16 + 4 * (q % 8)) >> q / 8 & 0x01010101u;
+    return run_nibbles<kAlign>(p + 48, q) | high << 4;
   }
 };
 
 struct BlockQ6_K {
-  static constexpr int kSub = 8, kBytes = 210;
+  static constexpr int kSub = 8, kBytes = 210, kBestAlign = 2;
   static constexpr bool kMinimum = false;
-  static MUSAIC_FN void open(const std::uint8_t* p, GgmlCodes<8>& c) {
-    c.d = half_at(p + 208);
-    std::memcpy(c.scale, p + 192, 16);
-    for (int half = 0; half < 2; ++half)
-      for (int quarter = 0; quarter < 4; ++quarter)
-        for (int l = 0; l < 32; ++l) {
-          const int low = p[64 * half + 32 * (quarter & 1) + l] >> (quarter < 2 ? 0 : 4) & 15;
-          const int high = p[128 + 32 * half + l] >> (2 * quarter) & 3;
-          c.code[128 * half + 32 * quarter + l] = static_cast<std::int8_t>(low + 16 * high - 32);
-        }
+  static MUSAIC_FN int scale(const std::uint8_t* p, int h) { return static_cast<std::int8_t>(p[192 + h]); }
+  static MUSAIC_FN int minimum(const std::uint8_t*, int) { return 1; }
+  template <int kAlign>
+  static MUSAIC_FN float d(const std::uint8_t* p) {
+    return half_at<kAlign>(p + 208);
+  }
+  template <int kAlign>
+  static MUSAIC_FN std::uint32_t word(const std::uint8_t* p, int q) {
+    const int half = q / 32, quarter = q % 32 / 8, at = 4 * (q % 8);
+    const std::uint32_t low = u32_at<kAlign>(p + 64 * half + 32 * (quarter & 1) + at) >> quarter / 2 * 4;
+    const std::uint32_t high = u32_at<kAlign>(p + 128 + 32 * half + at) >> 2 * quarter;
+    return less((low & 0x0f0f0f0fu) | (high & 0x03030303u) << 4, 32);
+  }
+};
+
+/// Code i of a word.
+MUSAIC_FN int code_in(std::uint32_t word, int i) { return static_cast<std::int8_t>(word >> 8 * i & 255); }
+
+/// A block in plain arrays.
+template <class Block>
+struct GgmlCodes {
+  float d, m;
+  std::int8_t code[32 * Block::kSub];
+  std::int8_t scale[2 * Block::kSub];
+  std::uint8_t minimum[Block::kSub];
+
+  MUSAIC_FN explicit GgmlCodes(const std::uint8_t* p) {
+    d = Block::template d<1>(p);
+    m = 0.0f;
+    if constexpr (Block::kMinimum) m = Block::template m<1>(p);
+    for (int h = 0; h < 2 * Block::kSub; ++h) scale[h] = static_cast<std::int8_t>(Block::scale(p, h));
+    for (int j = 0; j < Block::kSub; ++j) minimum[j] = static_cast<std::uint8_t>(Block::minimum(p, j));
+    for (int q = 0; q < 8 * Block::kSub; ++q) {
+      const std::uint32_t word = Block::template word<1>(p, q);
+      for (int i = 0; i < 4; ++i) code[4 * q + i] = static_cast<std::int8_t>(code_in(word, i));
+    }
   }
 };
 
@@ -184,20 +223,20 @@ MUSAIC_FN void for_block_type(GgmlType type, F&& f) {
   }
 }
 
-/// The float32 values of a block. Every product is exact (11 bits of d, at most 7 of the scale and 6 of the
-/// code), so the only rounding is that of the sum with the minimum.
+/// The float32 value of a code, of scale and minimum times their factors. Every product is exact (11 bits of d, at most
+/// 7 of the scale and 6 of the code), so the only rounding is that of the sum with the minimum.
+template <class Block>
+MUSAIC_FN float value_of(int code, float d, float m) {
+  if constexpr (Block::kMinimum) return d * static_cast<float>(code) + m;
+  return d * static_cast<float>(code);
+}
+
 template <class Block>
 MUSAIC_FN void block_values(const std::uint8_t* p, float* value) {
-  GgmlCodes<Block::kSub> c;
-  Block::open(p, c);
+  const GgmlCodes<Block> c(p);
   for (int h = 0; h < 2 * Block::kSub; ++h) {
-    const float d = c.d * static_cast<float>(c.scale[h]);
-    if constexpr (Block::kMinimum) {
-      const float m = c.m * static_cast<float>(c.minimum[h / 2]);
-      for (int i = 0; i < 16; ++i) value[16 * h + i] = d * static_cast<float>(c.code[16 * h + i]) + m;
-    } else {
-      for (int i = 0; i < 16; ++i) value[16 * h + i] = d * static_cast<float>(c.code[16 * h + i]);
-    }
+    const float d = c.d * static_cast<float>(c.scale[h]), m = c.m * static_cast<float>(c.minimum[h / 2]);
+    for (int i = 0; i < 16; ++i) value[16 * h + i] = value_of<Block>(c.code[16 * h + i], d, m);
   }
 }
 

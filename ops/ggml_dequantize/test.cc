@@ -93,11 +93,11 @@ TEST(GgmlDequantizeBits, SameEverywhere) {
   for (const GgmlLayout& layout : kGgmlLayouts)
     for (DType dtype : float_types()) {
       const std::vector<unsigned char> bytes =
-          reference::random_weights(layout, ggml_blocks(layout, 67 * 999));
+          reference::random_weights(layout, ggml_blocks(layout, 17 * 999));
       Buffer w = weight_buffer(bytes, 0);
       expect_same_bytes_everywhere([&] {
-        Buffer out(dtype, {67, 999});
-        ggml_dequantize(out, w, number(layout), 67, 999);
+        Buffer out(dtype, {17, 999});
+        ggml_dequantize(out, w, number(layout), 17, 999);
         return out.bytes();
       });
     }

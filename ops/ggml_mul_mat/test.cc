@@ -15,30 +15,20 @@ std::int64_t number(const GgmlLayout& layout) { return static_cast<std::int64_t>
 /// Scratch with guards and poison, as large as the operator asks.
 class Scratch {
  public:
-  Scratch(std::int64_t m, std::int64_t k)
-      : bytes_(ggml_mul_mat_a8_workspace_bytes(m, k)), buffer_(kUInt8, {(bytes_ + 127) / 64 * 64}) {
-    buffer_.poison();
-    const auto address = reinterpret_cast<std::uintptr_t>(buffer_.tensor().data());
-    data_ = buffer_.tensor().data_as<unsigned char>() + (64 - address % 64) % 64;
-    std::memset(data_, 0xff, static_cast<std::size_t>(bytes_));
-    std::memset(data_ + bytes_, 0x5a, 16);
-  }
-  operator Workspace() const { return {data_, bytes_}; }
-  void expect_guards_intact() {
-    buffer_.expect_guards_intact("workspace");
-    for (int i = 0; i < 16; ++i) ASSERT_EQ(data_[bytes_ + i], 0x5a) << "workspace overrun at +" << i;
-  }
+  Scratch(std::int64_t m, std::int64_t k) : buffer_(kUInt8, {ggml_mul_mat_a8_workspace_bytes(m, k)}) {}
+  operator Workspace() const { return {buffer_.tensor().data(), buffer_.numel()}; }
+  void expect_guards_intact() const { buffer_.expect_guards_intact("workspace"); }
 
  private:
-  std::int64_t bytes_;
   Buffer buffer_;
-  unsigned char* data_;
 };
 
-/// Weights whose last byte is the last of a readable page, so that any read beyond faults.
+/// Weights at any address, whose last byte is on the CPU the last of a readable page, so that any read beyond
+/// faults; devices are told where the memory ends.
 class MappedWeights {
  public:
-  explicit MappedWeights(const std::vector<unsigned char>& bytes) {
+  MappedWeights(const GgmlLayout& layout, const std::vector<unsigned char>& bytes)
+      : buffer_(kUInt8, {static_cast<std::int64_t>(bytes.size())}, is_plain(layout) ? 0 : uniform_int(0, 4)) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t whole = (bytes.size() + page - 1) / page * page;
     size_ = whole + page;
@@ -47,18 +37,21 @@ class MappedWeights {
     EXPECT_EQ(mprotect(base_ + whole, page, PROT_NONE), 0);
     begin_ = base_ + whole - bytes.size();
     std::memcpy(begin_, bytes.data(), bytes.size());
-    count_ = static_cast<std::int64_t>(bytes.size());
+    buffer_.set_bytes(bytes);
   }
   ~MappedWeights() { munmap(base_, size_); }
   MappedWeights(const MappedWeights&) = delete;
   MappedWeights& operator=(const MappedWeights&) = delete;
-  Tensor tensor() const { return Tensor(begin_, kUInt8, {count_}); }
+  Tensor tensor() const {
+    if (device().type != DeviceType::kCpu) return buffer_.tensor();
+    return Tensor(begin_, kUInt8, {buffer_.numel()});
+  }
 
  private:
+  Buffer buffer_;
   unsigned char* base_;
   unsigned char* begin_;
   std::size_t size_;
-  std::int64_t count_;
 };
 
 std::vector<double> row_values(Buffer& x, std::int64_t row) {
@@ -104,14 +97,20 @@ class GgmlMulMat : public OnTarget {};
 
 TEST_P(GgmlMulMat, BitsAndErrorBound) {
   for (const GgmlLayout& layout : kGgmlLayouts)
-    for (std::int64_t k : {32, 64, 96, 224, 256, 288, 352, 576, 768, 1120, 1280, 4096, 4128})
-      for (std::int64_t m : {1, 2, 3, 7, 33}) {
+    for (std::int64_t k :
+         scaled<std::vector<std::int64_t>>({32, 64, 96, 224, 256, 288, 352, 576, 768, 1120, 1280, 4096, 4128},
+                                           {32, 96, 256, 288, 1120, 4128}))
+      for (std::int64_t m : scaled<std::vector<std::int64_t>>({1, 2, 3, 7, 33}, {1, 3, 13})) {
         if ((m > 3 && k > 600) || (m == 2 && k > 2000)) continue;
-        const std::int64_t rows = uniform_int(1, m == 33 ? 5 : k > 1000 ? 10 : 19);
-        const DType x_dtype = kFloatTypes[uniform_int(0, 2)], out_dtype = kFloatTypes[uniform_int(0, 2)];
+        const std::int64_t rows = uniform_int(1, m > 7 ? 5 : k > 1000 ? 10 : 19);
+        const std::vector<DType> types = float_types();
+        const auto any_type = [&] {
+          return types[static_cast<std::size_t>(uniform_int(0, static_cast<std::int64_t>(types.size()) - 1))];
+        };
+        const DType x_dtype = any_type(), out_dtype = any_type();
         const std::vector<unsigned char> bytes =
             reference::random_weights(layout, rows * ggml_blocks(layout, k));
-        const MappedWeights weights(bytes);
+        const MappedWeights weights(layout, bytes);
         Buffer x(x_dtype, {m, k}, uniform_int(0, 3), {k + uniform_int(0, 5), 1}),
             out(out_dtype, {m, rows}, uniform_int(0, 3), {rows + uniform_int(0, 5), 1});
         x.poison();
@@ -133,7 +132,7 @@ TEST_P(GgmlMulMat, ColumnsThatFillNoBlock) {
       const std::int64_t rows = 5, m = 2;
       const std::vector<unsigned char> bytes =
           reference::random_weights(layout, rows * ggml_blocks(layout, k));
-      const MappedWeights weights(bytes);
+      const MappedWeights weights(layout, bytes);
       Buffer x(kFloat32, {m, k}), out(kFloat32, {m, rows});
       x.fill_normal();
       Scratch scratch(m, k);
@@ -157,7 +156,7 @@ TEST_P(GgmlMulMat, ExtremeCodes) {
                           to = static_cast<std::size_t>(layout.block_bytes) - (six ? 2 : 0);
         for (std::size_t i = from; i < to; ++i) bytes[b + i] = static_cast<unsigned char>(fill);
       }
-      const MappedWeights weights(bytes);
+      const MappedWeights weights(layout, bytes);
       Buffer x(kFloat32, {4, k}), out(kFloat32, {4, rows});
       x.fill([&](std::int64_t i) {
         return i / k == 0   ? 1.0
@@ -216,7 +215,7 @@ TEST_P(GgmlMulMat, BadRowsStayAlone) {
       const std::int64_t k = 576, rows = 9, m = 9;
       const std::vector<unsigned char> bytes =
           reference::random_weights(layout, rows * ggml_blocks(layout, k));
-      const MappedWeights weights(bytes);
+      const MappedWeights weights(layout, bytes);
       Buffer x(kFloat16, {m, k}), good(kFloat32, {m, rows}), out(kFloat32, {m, rows});
       x.fill_normal();
       Scratch scratch(m, k);
@@ -241,7 +240,7 @@ TEST_P(GgmlMulMat, TinyHugeAndZeroActivations) {
   for (const GgmlLayout& layout : kGgmlLayouts) {
     const std::int64_t k = 256, rows = 3;
     const std::vector<unsigned char> bytes = reference::random_weights(layout, rows * ggml_blocks(layout, k));
-    const MappedWeights weights(bytes);
+    const MappedWeights weights(layout, bytes);
     Buffer x(kFloat32, {5, k}), out(kFloat32, {5, rows});
     const double scale[] = {0.0, 0x1p-140, 0x1p-100, 0x1p-60, 0x1p90};
     x.fill([&](std::int64_t i) { return scale[i / k] * static_cast<double>(i % 5 - 2); });
@@ -275,10 +274,13 @@ MUSAIC_EVERY_TARGET(GgmlMulMat);
 TEST(GgmlMulMatBits, SameEverywhereAndPerRow) {
   for (const GgmlLayout& layout : kGgmlLayouts)
     for (std::int64_t k : {160, 576, 1536, 8448}) {
-      const std::int64_t m = 33, rows = 77;
+      if (k > 8000 && layout.type != GgmlType::kQ4_1 && layout.type != GgmlType::kQ6_K &&
+          layout.type != GgmlType::kF16)
+        continue;
+      const std::int64_t m = k == 160 ? 33 : 13, rows = k == 160 ? 37 : 5;
       const std::vector<unsigned char> bytes =
           reference::random_weights(layout, rows * ggml_blocks(layout, k));
-      const MappedWeights weights(bytes);
+      const MappedWeights weights(layout, bytes);
       Buffer x(kFloat32, {m, k});
       x.fill_normal();
       Scratch scratch(m, k);
@@ -288,7 +290,7 @@ TEST(GgmlMulMatBits, SameEverywhereAndPerRow) {
         ggml_mul_mat_a8(out, weights.tensor(), x, number(layout), rows, {}, scratch);
         return batch = out.bytes();
       });
-      for (const auto& [begin, end] : {std::pair<std::int64_t, std::int64_t>{17, 18}, {5, 7}, {0, 7}}) {
+      for (const auto& [begin, end] : {std::pair<std::int64_t, std::int64_t>{m - 1, m}, {5, 7}, {0, 7}}) {
         Buffer some(kFloat32, {end - begin, rows});
         ggml_mul_mat_vec_a8(some, weights.tensor(), x.tensor().slice(0, begin, end), number(layout), rows, {},
                             scratch);
