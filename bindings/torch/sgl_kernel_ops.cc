@@ -79,6 +79,8 @@ class Plan {
       written_.push_back(a.alias_info() != nullptr && a.alias_info()->isWrite());
     }
     if (!given.empty()) throw Error(upstream_.name(), "alias", given.begin()->first, "an argument of ours");
+    returns_list_ =
+        upstream_.returns().size() == 1 && upstream_.returns()[0].type()->kind() == c10::TypeKind::ListType;
     for (int i = 0; i < static_cast<int>(upstream_.arguments().size()); ++i)
       if (upstream_.arguments()[static_cast<std::size_t>(i)].name() == "gen") generator_ = i;
   }
@@ -156,7 +158,11 @@ class Plan {
     else if (known)
       check_only(info_, values.data());
     torch::jit::drop(*stack, given);
-    for (at::Tensor& r : results) torch::jit::push(*stack, std::move(r));
+    if (returns_list_) {
+      torch::jit::push(*stack, c10::List<at::Tensor>(c10::ArrayRef<at::Tensor>(results)));
+    } else {
+      for (at::Tensor& r : results) torch::jit::push(*stack, std::move(r));
+    }
   }
 
  private:
@@ -298,6 +304,7 @@ class Plan {
   std::vector<std::string> names_;
   std::vector<bool> written_;
   int generator_ = -1;
+  bool returns_list_ = false;  // Tensor[]
 };
 
 template <bool kMeta>

@@ -1,6 +1,5 @@
 #include "cli/check/check.h"
 
-#include "ops/moe_align/moe_align.h"
 #include "ops/moe_align/reference.h"
 
 namespace musaic::checks {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/moe_align/moe_align.h"
 #include "ops/moe_align/reference.h"
 #include "testing/testing.h"
 
@@ -70,7 +69,7 @@ TEST_P(MoeAlign, EveryIdAndSize) {
   int turn = 0;
   for (const std::int64_t n : {0, 1, 2, 31, 33, 64, 100, 257, 1000, 4096, 4097, 9000})
     for (const std::int64_t slots : {1, 2, 5, 65, 258, 513, 2001}) {
-      if (is_slow() && n * slots > 300000) continue;
+      if (is_slow() && n * slots > 30000 && !(n == 4097 && slots == 65)) continue;
       const DType dtype = dtypes[turn % 4];
       const std::int64_t block = turn % 3 == 0 ? 16 : turn % 3 == 1 ? 1 : 7;
       const std::int64_t most = std::min<std::int64_t>(slots - 2, dtype == kInt8    ? 127
@@ -97,7 +96,7 @@ TEST_P(MoeAlign, C24SentinelAndLastExpert) {
 TEST_P(MoeAlign, C25ManyExperts) {
   for (const std::int64_t experts : {257, 384, 1023, 1024, 1025, 2048})
     for (const std::int64_t block : {16, 128}) {
-      if (is_slow() && block == 128 && experts != 1025) continue;
+      if (is_slow() && (experts != 1025 || block == 128)) continue;
       Integers ids;
       for (std::int64_t i = 0; i < scaled(8192, 4200); ++i) ids.push_back(7 * i % experts);
       expect_right(ids, kInt32, experts + 1, block, true, false);

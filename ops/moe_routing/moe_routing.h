@@ -11,8 +11,8 @@ namespace musaic {
 // its values gets the order of the others, then the lowest of the NaN experts, and 0 as every weight. T: number of
 // tokens, E: number of experts, any of 1 to 2^31 - 1; K: slots of a token.
 //
-// Tier: exact. All arithmetic is float32. Sums over all experts are those of a row (docs/design.md); sums over chosen
-// experts begin at 0 and add in the order of the slots.
+// All arithmetic is float32. Sums over all experts are those of a row (docs/design.md); sums over chosen experts begin at
+// 0 and add in the order of the slots.
 
 /// Softmax over all experts, and the K largest of it:
 ///
@@ -26,7 +26,7 @@ namespace musaic {
 /// \param correction_bias  [E], float32, float16 or bfloat16, or not given; counts in the weights
 /// \param moe_softcapping  finite, not negative
 ///
-/// Values are ordered by z. Of several +infinities each counts 1 and every other expert 0.
+/// Tier: exact. Values are ordered by z. Of several +infinities each counts 1 and every other expert 0.
 void topk_softmax(const Tensor& topk_weights, const Tensor& topk_indices, const Tensor& gating_output,
                   const Tensor& correction_bias = {}, bool renormalize = false, double moe_softcapping = 0.0,
                   Stream stream = {});
@@ -35,6 +35,8 @@ void topk_softmax(const Tensor& topk_weights, const Tensor& topk_indices, const 
 /// with `renormalize`; a sum of 0 gives 0.
 ///
 /// \param topk_weights ... correction_bias   as topk_softmax; the bias decides the choice alone
+///
+/// Tier: exact.
 void topk_sigmoid(const Tensor& topk_weights, const Tensor& topk_indices, const Tensor& gating_output,
                   const Tensor& correction_bias = {}, bool renormalize = false, Stream stream = {});
 
@@ -56,6 +58,8 @@ void topk_sigmoid(const Tensor& topk_weights, const Tensor& topk_indices, const 
 /// \param topk_group                1 to G
 /// \param num_fused_shared_experts  S, 0 to K
 /// \param routed_scaling_factor     finite; not 0 with shared experts
+///
+/// Tier: exact.
 void moe_fused_gate(const Tensor& topk_weights, const Tensor& topk_ids, const Tensor& input,
                     const Tensor& bias, std::int64_t num_expert_group, std::int64_t topk_group,
                     std::int64_t num_fused_shared_experts = 0, double routed_scaling_factor = 0.0,
@@ -66,6 +70,8 @@ void moe_fused_gate(const Tensor& topk_weights, const Tensor& topk_ids, const Te
 /// `apply_routed_scaling_factor_on_output`. Without `renormalize` the factor has no effect.
 ///
 /// \param topk_weights ... bias   as moe_fused_gate; K <= E
+///
+/// Tier: exact.
 void kimi_k2_moe_fused_gate(const Tensor& topk_weights, const Tensor& topk_ids, const Tensor& input,
                             const Tensor& bias, bool renormalize = true, double routed_scaling_factor = 1.0,
                             bool apply_routed_scaling_factor_on_output = false, Stream stream = {});

@@ -162,7 +162,7 @@ TEST_P(MoeRouting, SoftmaxOfEveryOptionAndSize) {
   for (const DType dtype : float_types())
     for (const std::int64_t experts :
          {1, 2, 7, 8, 9, 31, 48, 64, 160, 256, 257, 384, 512, 513, 1000, 2049, 2500}) {
-      if (is_slow() && experts > 520 && experts != 2049) continue;
+      if (is_slow() && experts > 260 && experts % 512 > 1) continue;
       for (int option = 0; option < 8; ++option) {
         if ((experts > 64 || is_slow()) && option != static_cast<int>(experts + dtype.bits) % 8) continue;
         Router r;
@@ -186,7 +186,7 @@ TEST_P(MoeRouting, SigmoidAndKimiOfEveryOptionAndSize) {
   std::int64_t decided = 0, rows = 0;
   for (const DType dtype : float_types())
     for (const std::int64_t experts : {1, 3, 8, 17, 48, 65, 256, 384, 640, 1100}) {
-      if (is_slow() && experts > 400 && experts != 1100) continue;
+      if (is_slow() && experts > 260 && experts != 1100) continue;
       for (int option = 0; option < 8; ++option) {
         if ((experts > 48 || is_slow()) && option != static_cast<int>(experts + dtype.bits) % 8) continue;
         Router r;
@@ -219,7 +219,7 @@ TEST_P(MoeRouting, GroupsOfEveryShape) {
   std::int64_t decided = 0, rows = 0;
   for (const DType dtype : float_types())
     for (const auto& s : shapes) {
-      if (is_slow() && s.experts > 600 && dtype != kFloat32) continue;
+      if (is_slow() && (s.experts > 600 || dtype == kBFloat16) && dtype != kFloat32) continue;
       for (const bool apply : {false, true}) {
         Router r;
         r.kind = Router::Kind::kGrouped;
@@ -346,7 +346,7 @@ TEST_P(MoeRouting, C30EqualScores) {
   for (const std::int64_t experts : {8, 24, 64, 160, 256, 384, 600})
     for (const std::int64_t k : {1, 2, 6, 8})
       for (int kind = 0; kind < 4; ++kind) {
-        if (is_slow() && k % 6 == 2) continue;
+        if (is_slow() && (k % 6 == 2 || experts == 160)) continue;
         Router r;
         r.kind = static_cast<Router::Kind>(kind);
         Buffer logits(kFloat32, {2, experts}), bias(kFloat32, {experts}), weights(kFloat32, {2, k}),
@@ -367,7 +367,7 @@ TEST_P(MoeRouting, C30EqualScores) {
 
 TEST_P(MoeRouting, C31LargeGroupsAndManyTokens) {
   for (const std::int64_t experts : {256, 160}) {
-    const std::int64_t k = experts == 256 ? 8 : 6, tokens = scaled<std::int64_t>(65000, 200);
+    const std::int64_t k = experts == 256 ? 8 : 6, tokens = scaled<std::int64_t>(65000, 70);
     Buffer many(kFloat32, {tokens, experts}), few(kFloat32, {3, experts}), bias(kFloat32, {experts});
     bias.fill_normal(0.3);
     few.fill_normal();

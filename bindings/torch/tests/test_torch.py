@@ -64,7 +64,8 @@ def test_compiles_as_one_graph(namespace, name, make):
     compiled = torch.compile(lambda *a: op(*a), fullgraph=True, backend="aot_eager")
     torch.manual_seed(1)
     returned = compiled(*traced)
-    got = ([returned] if isinstance(returned, torch.Tensor) else []) + [traced[i] for i in cases.written(op) if traced[i] is not None]
+    returned = [returned] if isinstance(returned, torch.Tensor) else list(returned or [])
+    got = returned + [traced[i] for i in cases.written(op) if traced[i] is not None]
     for a, b in zip(expected, got, strict=True):
         assert cases.same_bytes(a, b)
 
