@@ -14,6 +14,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 using Integers = std::vector<std::int64_t>;
 using Numbers = std::vector<double>;
+using Bytes = std::vector<unsigned char>;
 
 double to_float32(double v) { return round_to(kFloat32, v); }
 
@@ -371,8 +372,12 @@ TEST_P(MoeRouting, C31LargeGroupsAndManyTokens) {
     Buffer many(kFloat32, {tokens, experts}), few(kFloat32, {3, experts}), bias(kFloat32, {experts});
     bias.fill_normal(0.3);
     few.fill_normal();
-    const Numbers rows = few.values();
-    many.fill([&](std::int64_t i) { return rows[static_cast<std::size_t>(i % (3 * experts))]; });
+    const Bytes three = few.bytes();
+    Bytes all;
+    for (std::int64_t t = 0; t + 3 <= tokens; t += 3) all.insert(all.end(), three.begin(), three.end());
+    all.insert(all.end(), three.begin(),
+               three.begin() + static_cast<std::ptrdiff_t>(tokens % 3 * 4 * experts));
+    many.set_bytes(all);
     Router r;
     r.kind = Router::Kind::kGrouped;
     expect_right(r, few, &bias, k);
