@@ -29,6 +29,23 @@ struct PagedAttentionPlan {
   std::int64_t workspace_bytes() const { return state_bytes + workers * scratch_bytes + partial_bytes; }
 };
 
+/// How a GPU cuts a call, likewise. A tile's rows are again queries times query heads of one key and value head; its
+/// splits go to `parts` blocks, split s to block s % parts.
+struct PagedAttentionGpuPlan {
+  static constexpr std::int64_t kTileRows = 8;
+
+  std::int64_t tile_heads, head_chunks;
+  std::int64_t parts;
+  std::int64_t max_splits;
+
+  // The workspace, in this order, in bytes.
+  std::int64_t state_bytes;  // a byte per request
+  std::int64_t
+      partial_bytes;  // with several parts, per (token, head, split): maximum, sum of weights, values
+
+  std::int64_t workspace_bytes() const { return state_bytes + partial_bytes; }
+};
+
 struct PagedAttentionArgs {
   void* out;
   float* lse;  // null: not wanted
@@ -57,6 +74,7 @@ struct PagedAttentionArgs {
   FaultSink page_fault, length_fault, starts_fault;
   void* workspace;
   PagedAttentionPlan plan;
+  PagedAttentionGpuPlan gpu_plan;
 };
 
 }  // namespace musaic

@@ -1,5 +1,5 @@
 #include "backends/cpu/launch.h"
-#include "ops/paged_attention/args.h"
+#include "ops/paged_attention/core.h"
 
 namespace musaic::MUSAIC_TARGET {
 namespace {
@@ -7,55 +7,19 @@ namespace {
 constexpr std::int64_t kSplit = kAttentionSplit;
 constexpr std::int64_t kRows = PagedAttentionPlan::kTileRows;
 
-MUSAIC_FN float minus_infinity() { return from_bits(0xff800000u); }
-MUSAIC_FN std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
-MUSAIC_FN std::int64_t most(std::int64_t a, std::int64_t b) { return a < b ? b : a; }
-
-enum RequestState : unsigned char {
-  kSkip,   // owns no rows, or nobody knows which
-  kReady,  // checked
-  kBad,    // its rows get 0 and -infinity
-};
-
-/// Positions [low, high).
-struct Span {
-  std::int64_t low, high;
-  bool empty() const { return low >= high; }
-};
-
-MUSAIC_FN Span intersection(Span a, Span b) { return {most(a.low, b.low), least(a.high, b.high)}; }
-
-struct Request {
-  std::int64_t index, first_token, num_queries, length;
-
-  Span visible(const PagedAttentionArgs& a, std::int64_t query) const {
-    const std::int64_t position = length - num_queries + query;
-    if (position < 0) return {0, 0};
-    return {a.window > 0 ? most(0, position - a.window + 1) : 0, a.causal ? position + 1 : length};
-  }
-};
-
-Request request_at(const PagedAttentionArgs& a, std::int64_t r) {
-  if (a.query_starts == nullptr) return {r, r, 1, a.seq_lens[r]};
-  const std::int64_t begin = a.query_starts[r], end = a.query_starts[r + 1];
-  return {r, begin, end - begin, a.seq_lens[r]};
-}
-
 RequestState check_request(const PagedAttentionArgs& a, const Request& r) {
-  if (r.first_token < 0 || r.num_queries < 0 || r.first_token + r.num_queries > a.num_tokens) {
+  if (!r.has_valid_tokens(a)) {
     raise_fault(a.starts_fault, DeviceFault::kIndexOutOfRange, r.index, r.first_token + r.num_queries);
     return kSkip;
   }
   if (r.num_queries == 0) return kSkip;
-  if (r.length < 0 || r.length > a.max_pages * a.page_size) {
+  if (!r.has_valid_length(a)) {
     raise_fault(a.length_fault, DeviceFault::kIndexOutOfRange, r.index, r.length);
     return kBad;
   }
-  const Span seen{r.visible(a, most(0, r.num_queries - r.length)).low, r.length};
-  if (seen.empty()) return kReady;
-  const std::int32_t* table = a.page_table + r.index * a.table_request_stride;
-  for (std::int64_t p = seen.low / a.page_size; p <= (seen.high - 1) / a.page_size; ++p) {
-    const std::int64_t page = table[p * a.table_page_stride];
+  const Span pages = r.pages(a);
+  for (std::int64_t p = pages.low; p < pages.high; ++p) {
+    const std::int64_t page = r.page(a, p);
     if (page < 0 || page >= a.num_pages) {
       raise_fault(a.page_fault, DeviceFault::kIndexOutOfRange, r.index, page);
       return kBad;
@@ -178,19 +142,15 @@ struct State {
 };
 
 MUSAIC_FN void merge(State& a, const State& b, std::int64_t v_padded) {
-  if (b.maximum == minus_infinity()) return;
-  if (a.maximum == minus_infinity()) {
-    a.maximum = b.maximum;
-    a.weight = b.weight;
+  const Merge how = merge_of(a.maximum, b.maximum);
+  a.maximum = how.maximum;
+  a.weight = how(a.weight, b.weight);
+  if (how.kind == Merge::kReplace)
     std::memcpy(a.values, b.values, static_cast<std::size_t>(v_padded) * sizeof(float));
-    return;
-  }
-  const float m = select(a.maximum < b.maximum, b.maximum, a.maximum);
-  const float ca = exp(a.maximum - m), cb = exp(b.maximum - m);
-  a.maximum = m;
-  a.weight = fma(a.weight, ca, b.weight * cb);
-  for (std::int64_t d = 0; d < v_padded; d += 8)
-    store8(a.values + d, fma(load8(a.values + d), all<F32x8>(ca), load8(b.values + d) * all<F32x8>(cb)));
+  if (how.kind == Merge::kAdd)
+    for (std::int64_t d = 0; d < v_padded; d += 8)
+      store8(a.values + d,
+             fma(load8(a.values + d), all<F32x8>(how.keep), load8(b.values + d) * all<F32x8>(how.add)));
 }
 
 void write_row(const PagedAttentionArgs& a, std::int64_t token, std::int64_t head, const State& s) {
@@ -203,8 +163,7 @@ void write_row(const PagedAttentionArgs& a, std::int64_t token, std::int64_t hea
     });
   });
   if (a.lse != nullptr)
-    store(a.lse + token * a.lse_token_stride + head * a.lse_head_stride,
-          nothing ? minus_infinity() : s.maximum + log(s.weight));
+    store(a.lse + token * a.lse_token_stride + head * a.lse_head_stride, log_sum(s.maximum, s.weight));
 }
 
 /// Queries of one request that are done together, times query heads of one key and value head.

@@ -44,6 +44,28 @@ PagedAttentionPlan plan_for(std::int64_t num_tokens, std::int64_t num_requests, 
   return p;
 }
 
+PagedAttentionGpuPlan gpu_plan_for(std::int64_t num_tokens, std::int64_t num_requests, std::int64_t num_heads,
+                                   std::int64_t num_kv_heads, std::int64_t v_head_dim,
+                                   std::int64_t max_context) {
+  constexpr std::int64_t kRows = PagedAttentionGpuPlan::kTileRows, kFloat = sizeof(float);
+  // A few blocks for every processor of a large device; tiles alone fill it where there are more.
+  constexpr std::int64_t kBlocks = 2048, kMostPartialBytes = std::int64_t{64} << 20;
+  PagedAttentionGpuPlan p{};
+  const std::int64_t group = num_kv_heads > 0 ? std::max<std::int64_t>(num_heads / num_kv_heads, 1) : 1;
+  p.head_chunks = ceil_div(group, kRows);
+  p.tile_heads = ceil_div(group, p.head_chunks);
+  p.max_splits = ceil_div(max_context, kAttentionSplit);
+  p.state_bytes = round_up(num_requests, 64);
+  const std::int64_t token_tiles = std::max<std::int64_t>(num_kv_heads * p.head_chunks, 1),
+                     token_bytes = num_heads * p.max_splits * (v_head_dim + 2) * kFloat,
+                     most_tokens = p.max_splits > 1 ? kBlocks / 2 / token_tiles : 0;
+  const bool apart = num_tokens <= most_tokens && num_tokens * token_bytes <= kMostPartialBytes;
+  p.parts = apart && num_tokens > 0 ? std::min(p.max_splits, kBlocks / (num_tokens * token_tiles)) : 1;
+  // Of the largest call that may want it, so that more tokens never want less.
+  p.partial_bytes = std::min(std::min(num_tokens, most_tokens) * token_bytes, kMostPartialBytes);
+  return p;
+}
+
 bool is_finite_float(double v) { return std::isfinite(static_cast<float>(v)); }
 
 }  // namespace
@@ -112,7 +134,9 @@ void paged_attention(const Tensor& out, const Tensor& lse, const Tensor& query, 
   PagedAttentionArgs args{};
   args.plan = plan_for(num_tokens, num_requests, num_heads, num_kv_heads, k_head_dim, v_head_dim,
                        max_pages * page_size);
-  const std::int64_t wanted = args.plan.workspace_bytes();
+  args.gpu_plan =
+      gpu_plan_for(num_tokens, num_requests, num_heads, num_kv_heads, v_head_dim, max_pages * page_size);
+  const std::int64_t wanted = std::max(args.plan.workspace_bytes(), args.gpu_plan.workspace_bytes());
   check.that(workspace.data != nullptr && workspace.bytes >= wanted, "workspace",
              std::to_string(workspace.data != nullptr ? workspace.bytes : 0) + " bytes",
              "at least the " + std::to_string(wanted) + " of paged_attention_workspace_bytes");
@@ -177,9 +201,13 @@ std::int64_t paged_attention_workspace_bytes(const Tensor& query, const Tensor& 
     check.that(s.tensor.ndim() == s.rank, s.name,
                "shape " + shape_to_string(s.tensor.shape(), s.tensor.ndim()),
                std::to_string(s.rank) + " dimensions");
-  return plan_for(query.size(0), page_table.size(0), query.size(1), k_cache.size(2), query.size(2),
-                  v_cache.size(3), page_table.size(1) * k_cache.size(1))
-      .workspace_bytes();
+  const std::int64_t max_context = page_table.size(1) * k_cache.size(1);
+  return std::max(plan_for(query.size(0), page_table.size(0), query.size(1), k_cache.size(2), query.size(2),
+                           v_cache.size(3), max_context)
+                      .workspace_bytes(),
+                  gpu_plan_for(query.size(0), page_table.size(0), query.size(1), k_cache.size(2),
+                               v_cache.size(3), max_context)
+                      .workspace_bytes());
 }
 
 }  // namespace musaic

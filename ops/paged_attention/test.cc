@@ -208,19 +208,24 @@ TEST_P(PagedAttention, MatchesFloat64) {
   const std::int64_t dims[][2] = {{1, 1}, {7, 5}, {64, 64}, {80, 96}, {128, 128}, {192, 128}, {9, 200}};
   const std::int64_t pages[] = {1, 16, 64, 5, 300}, groups[] = {1, 3, 4, 8, 17};
   int turn = static_cast<int>(uniform_int(0, 1000));
+  const std::vector<DType> types = float_types();
+  const int num_types = static_cast<int>(types.size()), every = scaled(1, 9);
   for (const auto& dim : dims)
     for (std::int64_t group : groups) {
-      ++turn;
+      if (++turn % every != 0) continue;
       const std::int64_t kv_heads = group > 4 ? 1 : uniform_int(1, 2);
       const Shape s{group * kv_heads, kv_heads, dim[0], dim[1]};
-      const DType dtype = kFloatTypes[turn % 3], cache_dtype = kFloatTypes[turn / 3 % 3];
+      const int pair = static_cast<int>(uniform_int(0, num_types * num_types - 1));
+      const DType dtype = types[static_cast<std::size_t>(pair % num_types)],
+                  cache_dtype = types[static_cast<std::size_t>(pair / num_types)];
       const std::int64_t page = pages[turn % 5];
       Options o;
       o.scale = uniform(0.5, 2.0) / std::sqrt(static_cast<double>(dim[0]));
       o.window = turn % 4 == 1 ? uniform_int(1, 300) : 0;
       o.soft_cap = turn % 5 == 2 ? uniform(0.5, 30.0) : 0.0;
       o.causal = turn % 7 != 3;
-      const std::int64_t lengths[] = {uniform_int(250, 600), 0, 1, 12, 257}, queries[] = {1, 3, 1, 12, 7};
+      const std::int64_t lengths[] = {uniform_int(250, scaled<std::int64_t>(600, 300)), 0, 1, 12, 257},
+                         queries[] = {1, 3, 1, 12, 7};
       std::vector<Sequence> sequences;
       std::vector<std::int64_t> starts{0};
       for (std::size_t r = 0; r < 5; ++r) {
@@ -247,9 +252,10 @@ TEST_P(PagedAttention, MatchesFloat64) {
 TEST_P(PagedAttention, DecodeOfEveryContextLength) {
   const Shape s{9, 3, 64, 64};
   std::vector<Sequence> sequences;
-  std::vector<std::int64_t> lengths{1, 2, 7, 8, 9, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1000};
+  const auto lengths = scaled<std::vector<std::int64_t>>(
+      {1, 2, 7, 8, 9, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1000}, {1, 9, 64, 256, 257, 600});
   for (std::int64_t length : lengths) sequences.push_back(random_sequence(s, length, kFloat16));
-  for (std::int64_t page : {1, 16}) {
+  for (std::int64_t page : scaled<std::vector<std::int64_t>>({1, 16}, {16})) {
     Cache cache(s, kFloat16, sequences, page);
     const auto n = static_cast<std::int64_t>(lengths.size());
     Buffer query(kFloat32, {n, 9, 64}), out(kFloat32, {n, 9, 64}), lse(kFloat32, {n, 9});
@@ -262,6 +268,7 @@ TEST_P(PagedAttention, DecodeOfEveryContextLength) {
 }
 
 TEST_P(PagedAttention, PagesSharedByRequests) {
+  MUSAIC_NEEDS(kBFloat16);
   const Shape s{4, 2, 16, 16};
   const std::vector<Sequence> sequences{random_sequence(s, 70, kBFloat16), Sequence(), Sequence()};
   Cache cache(s, kBFloat16, sequences, 16);
@@ -362,8 +369,8 @@ TEST_P(PagedAttention, LargeScoresAndInfinities) {
 TEST_P(PagedAttention, WhatAQueryDoesNotSeeHasNoEffect) {
   const Shape s{3, 1, 16, 16};
   // Some of these lie between the queries, and between the windows, of rows that are computed together.
-  for (std::int64_t bad : {std::int64_t{0}, std::int64_t{5}, std::int64_t{276}, std::int64_t{291},
-                           std::int64_t{296}, std::int64_t{310}, uniform_int(270, 319)}) {
+  for (std::int64_t bad : scaled<std::vector<std::int64_t>>({0, 5, 276, 291, 296, 310, uniform_int(270, 319)},
+                                                            {5, 291, uniform_int(270, 319)})) {
     const Sequence good = random_sequence(s, 320, kFloat16);
     Sequence poisoned = good;
     poisoned.keys[static_cast<std::size_t>(bad)].assign(16, kNan);
@@ -475,28 +482,32 @@ std::vector<unsigned char> both(Buffer& out, Buffer& lse) {
 }
 
 TEST(PagedAttentionBits, SameOnEveryPathAndThreadCount) {
-  for (const Options& o : {Options{}, Options{0.2, 300, 0.0, true}, Options{0.1, 0, 20.0, false}})
-    for (const Shape& s : {Shape{9, 3, 64, 64}, Shape{8, 1, 80, 100}, Shape{3, 3, 33, 17}}) {
-      // One long request, whose splits go apart on several threads, and several with many tiles.
-      for (const std::vector<std::int64_t>& lengths :
-           {std::vector<std::int64_t>{1400}, std::vector<std::int64_t>{300, 17, 0, 600}}) {
-        std::vector<Sequence> sequences;
-        std::vector<std::int64_t> starts{0};
-        for (std::int64_t length : lengths) {
-          sequences.push_back(random_sequence(s, length, kFloat16));
-          starts.push_back(starts.back() + (lengths.size() == 1 ? 2 : 19));
-        }
-        Cache cache(s, kFloat16, sequences, 16);
-        Buffer query(kFloat32, {starts.back(), s.heads, s.k_dim}), length_tensor = integers(lengths),
-                                                                   start_tensor = integers(starts);
-        query.fill_normal();
-        expect_same_bytes_everywhere([&] {
-          Buffer out(kFloat32, {starts.back(), s.heads, s.v_dim}), lse(kFloat32, {starts.back(), s.heads});
-          attend(out, lse, query, cache, length_tensor, start_tensor, o);
-          return both(out, lse);
-        });
+  const Shape shapes[] = {{9, 3, 64, 64}, {8, 1, 80, 100}, {3, 3, 33, 17}, {2, 1, 300, 270}};
+  const Options options[] = {{}, {0.2, 300, 0.0, true}, {0.1, 0, 20.0, false}, {}};
+  const std::int64_t turn = uniform_int(0, 2);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Shape& s = shapes[i];
+    const Options& o = options[(i + static_cast<std::size_t>(turn)) % 4];
+    // One long request, whose splits go apart on several threads, and several with many tiles.
+    for (const std::vector<std::int64_t>& lengths :
+         {std::vector<std::int64_t>{700}, std::vector<std::int64_t>{270, 17, 0, 40}}) {
+      std::vector<Sequence> sequences;
+      std::vector<std::int64_t> starts{0};
+      for (std::int64_t length : lengths) {
+        sequences.push_back(random_sequence(s, length, kFloat16));
+        starts.push_back(starts.back() + (lengths.size() == 1 ? 2 : 9));
       }
+      Cache cache(s, kFloat16, sequences, 16);
+      Buffer query(kFloat32, {starts.back(), s.heads, s.k_dim}), length_tensor = integers(lengths),
+                                                                 start_tensor = integers(starts);
+      query.fill_normal();
+      expect_same_bytes_everywhere([&] {
+        Buffer out(kFloat32, {starts.back(), s.heads, s.v_dim}), lse(kFloat32, {starts.back(), s.heads});
+        attend(out, lse, query, cache, length_tensor, start_tensor, o);
+        return both(out, lse);
+      });
     }
+  }
 }
 
 /// Bytes of the rows [begin, end) of the first dimension.
