@@ -1,4 +1,4 @@
-// The formats element by element, in float64, and random weights for tests.
+// The formats element by element, in float64, and random weights.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ops/ggml_dequantize/blocks.h"
-#include "testing/testing.h"
+#include "testing/number.h"
 
 namespace musaic::reference {
 
@@ -71,10 +71,12 @@ inline WeightElement weight_element(GgmlType type, const unsigned char* p, int i
   return {};
 }
 
-/// Bytes of random blocks: any integers, scales and minima finite and of common sizes.
-inline std::vector<unsigned char> random_weights(const GgmlLayout& layout, std::int64_t blocks) {
+/// Bytes of random blocks: any integers, from byte(); scales and minima finite and of common sizes, from normal().
+template <class Byte, class Normal>
+std::vector<unsigned char> random_weights(const GgmlLayout& layout, std::int64_t blocks, Byte byte,
+                                          Normal normal) {
   std::vector<unsigned char> w(static_cast<std::size_t>(blocks * layout.block_bytes));
-  for (unsigned char& b : w) b = static_cast<unsigned char>(testing::rng()());
+  for (unsigned char& b : w) b = static_cast<unsigned char>(byte());
   for (std::int64_t b = 0; b < blocks; ++b) {
     unsigned char* p = w.data() + b * layout.block_bytes;
     const auto put = [&](std::int64_t offset, double v, DType dtype) {
@@ -82,31 +84,31 @@ inline std::vector<unsigned char> random_weights(const GgmlLayout& layout, std::
     };
     switch (layout.type) {
       case GgmlType::kF32:
-        put(0, testing::normal(), kFloat32);
+        put(0, normal(), kFloat32);
         break;
       case GgmlType::kF16:
-        put(0, testing::normal(), kFloat16);
+        put(0, normal(), kFloat16);
         break;
       case GgmlType::kBF16:
-        put(0, testing::normal(), kBFloat16);
+        put(0, normal(), kBFloat16);
         break;
       case GgmlType::kQ6_K:
-        put(208, 0.01 * testing::normal(), kFloat16);
+        put(208, 0.01 * normal(), kFloat16);
         break;
       case GgmlType::kQ4_0:
       case GgmlType::kQ5_0:
       case GgmlType::kQ8_0:
-        put(0, 0.1 * testing::normal(), kFloat16);
+        put(0, 0.1 * normal(), kFloat16);
         break;
       case GgmlType::kQ4_K:
       case GgmlType::kQ5_K:
-        put(0, 0.003 * testing::normal(), kFloat16);
-        put(2, 0.03 * testing::normal(), kFloat16);
+        put(0, 0.003 * normal(), kFloat16);
+        put(2, 0.03 * normal(), kFloat16);
         break;
       case GgmlType::kQ4_1:
       case GgmlType::kQ5_1:
-        put(0, 0.1 * testing::normal(), kFloat16);
-        put(2, testing::normal(), kFloat16);
+        put(0, 0.1 * normal(), kFloat16);
+        put(2, normal(), kFloat16);
     }
   }
   return w;

@@ -1,7 +1,7 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/ggml_dequantize/reference.h"
+#include "ops/ggml_dequantize/random_weights.h"
 #include "testing/testing.h"
 
 namespace musaic::testing {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "ops/ggml_dequantize/random_weights.h"
 #include "ops/ggml_mul_mat/reference.h"
 #include "testing/testing.h"
 

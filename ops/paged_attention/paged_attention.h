@@ -47,8 +47,9 @@ namespace musaic {
 /// queries sees, or seq_lens[r] below 0 or above max_pages * page_size. A request whose query_starts fall or
 /// leave [0, num_tokens] is recorded so too, and nothing is written for it.
 ///
-/// Tier: exact. The result of a query depends only on its own position, query and visible keys and values; never on batch, threads, page size, placement, or on
-/// whether it came in a prefill or alone. All in float32, each operation rounded once:
+/// Tier: exact. The result of a query depends only on its own position, query and visible keys and values; never
+/// on batch, threads, page size, placement, or on whether it came in a prefill or alone. All in float32, each
+/// operation rounded once:
 ///
 ///  - score: lane i of 8 starts at +0 and takes d = i (mod 8) in rising order with fma(q_d, k_d, lane); the
 ///    lanes are added as ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)); times scale; then soft_cap * tanh(x /

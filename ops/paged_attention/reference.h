@@ -45,4 +45,37 @@ inline Attention attention(const std::vector<double>& query, const std::vector<c
   return a;
 }
 
+struct AttentionError {
+  std::vector<double> out;
+  double lse;
+};
+
+/// How far a float32 computation may be from it, before the result's own rounding.
+///
+/// With u the unit roundoff of float32: a score has d products in lanes of d / 8 and three levels, so its error is below
+/// (d / 8 + 5) u scale sum |q k|, plus 6 u |x| for tanh. A weight has that, plus u |x - m| from the subtraction (over
+/// the merges these add up to |x - lse|), plus 2.2 u from each exp. The sums of a split add 256 u, those of a merge 5 u.
+/// Numerator and denominator each carry the weights' errors. Then one division.
+inline AttentionError attention_error(const Attention& a, const std::vector<const double*>& values,
+                                      std::size_t k_head_dim, bool has_soft_cap) {
+  constexpr double u = 0x1p-24;
+  const double keys = static_cast<double>(values.size()), splits = std::floor(keys / 256) + 2,
+               sums = (std::min(keys, 256.0) + 5 * splits) * u;
+  double weight_error = 0;
+  std::vector<double> value_error(a.out.size(), 0.0);
+  for (std::size_t j = 0; j < values.size(); ++j) {
+    const double relative =
+        ((static_cast<double>(k_head_dim) / 8 + 5) * a.products[j] +
+         (has_soft_cap ? 6 * std::fabs(a.scores[j]) : 0) + std::fabs(a.scores[j] - a.lse) + 2.2 * splits) *
+        u;
+    weight_error += a.weights[j] * relative;
+    for (std::size_t d = 0; d < value_error.size(); ++d)
+      value_error[d] += a.weights[j] * (relative + sums) * std::fabs(values[j][d]);
+  }
+  AttentionError e{{}, 1.05 * (weight_error + sums + 6 * u * (1 + std::fabs(a.lse) * 2))};
+  for (std::size_t d = 0; d < value_error.size(); ++d)
+    e.out.push_back(1.05 * (value_error[d] + std::fabs(a.out[d]) * (weight_error + sums + u)));
+  return e;
+}
+
 }  // namespace musaic::reference

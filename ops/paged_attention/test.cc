@@ -136,17 +136,10 @@ void attend(Buffer& out, const Tensor& lse, const Tensor& query, const Cache& ca
   out.expect_guards_intact("out");
 }
 
-/// Checks the rows of a request's queries against float64.
-///
-/// The bound, with u the unit roundoff of float32: a score has d products in lanes of d / 8 and three levels,
-/// so its error is below (d / 8 + 5) u scale sum |q k|, plus 6 u |x| for tanh. A weight has that, plus u |x -
-/// m| from the subtraction (over the merges these add up to |x - lse|), plus 2.2 u from each exp. The sums of
-/// a split add 256 u, those of a merge 5 u. Numerator and denominator each carry the weights' errors. Then
-/// one division and the rounding to the dtype.
+/// Checks the rows of a request's queries against float64, within the derived bound.
 void expect_right(Buffer& out, Buffer& lse, Buffer& query, std::int64_t first_token, std::int64_t n,
                   const Shape& s, const Sequence& q, std::int64_t length, const Options& o,
                   const std::string& what) {
-  const double u = epsilon(kFloat32);
   const std::int64_t group = s.heads / s.kv_heads;
   for (std::int64_t i = 0; i < n; ++i)
     for (std::int64_t h = 0; h < s.heads; ++h) {
@@ -162,20 +155,7 @@ void expect_right(Buffer& out, Buffer& lse, Buffer& query, std::int64_t first_to
       const reference::Attention e =
           reference::attention(x, keys, values, static_cast<float>(o.scale), static_cast<float>(o.soft_cap),
                                static_cast<std::size_t>(s.v_dim));
-      const double splits = static_cast<double>((span.high - span.low) / 256 + 2);
-      const double sums =
-          (static_cast<double>(std::min<std::int64_t>(span.high - span.low, 256)) + 5 * splits) * u;
-      double weight_error = 0;
-      std::vector<double> value_error(static_cast<std::size_t>(s.v_dim), 0.0);
-      for (std::size_t j = 0; j < keys.size(); ++j) {
-        const double relative = ((static_cast<double>(s.k_dim) / 8 + 5) * e.products[j] +
-                                 (o.soft_cap > 0 ? 6 * std::fabs(e.scores[j]) : 0) +
-                                 std::fabs(e.scores[j] - e.lse) + 2.2 * splits) *
-                                u;
-        weight_error += e.weights[j] * relative;
-        for (std::size_t d = 0; d < value_error.size(); ++d)
-          value_error[d] += e.weights[j] * (relative + sums) * std::fabs(values[j][d]);
-      }
+      const reference::AttentionError error = reference::attention_error(e, values, x.size(), o.soft_cap > 0);
       std::vector<double> got;
       for (std::int64_t d = 0; d < s.v_dim; ++d) got.push_back(out.get(row * s.v_dim + d));
       const std::string where = what + ", query " + std::to_string(i) + ", head " + std::to_string(h);
@@ -183,15 +163,11 @@ void expect_right(Buffer& out, Buffer& lse, Buffer& query, std::int64_t first_to
           got, e.out,
           [&](std::int64_t d) {
             const auto at = static_cast<std::size_t>(d);
-            return 1.05 * (value_error[at] + std::fabs(e.out[at]) * (weight_error + sums + u)) +
-                   epsilon(out.tensor().dtype()) * std::fabs(e.out[at]) * 1.05 +
+            return error.out[at] + epsilon(out.tensor().dtype()) * std::fabs(e.out[at]) * 1.05 +
                    smallest(out.tensor().dtype());
           },
           where);
-      expect_close(
-          {lse.get(row)}, {e.lse},
-          [&](std::int64_t) { return 1.05 * (weight_error + sums + 6 * u * (1 + std::fabs(e.lse) * 2)); },
-          where + ", lse");
+      expect_close({lse.get(row)}, {e.lse}, [&](std::int64_t) { return error.lse; }, where + ", lse");
     }
 }
 
