@@ -2,31 +2,11 @@
 #pragma once
 
 #include "device/device.h"
+#include "device/rounded.h"
 #include "ops/moe_routing/args.h"
 
 namespace musaic::MUSAIC_TARGET {
 namespace {
-
-MUSAIC_FN float half_of(float v) {
-  Half h;
-  store(&h, v);
-  return load(h);
-}
-MUSAIC_FN F32x8 half_of(F32x8 v) {
-  float w[8];
-  store8(w, v);
-  for (int i = 0; i < 8; ++i) w[i] = half_of(w[i]);
-  return load8(w);
-}
-
-/// v rounded to a storage type.
-template <class V>
-MUSAIC_FN V rounded(V v, FloatKind kind) {
-  if (kind == FloatKind::kF32) return v;
-  if (kind == FloatKind::kF16) return half_of(v);
-  const auto u = as_bits(canonical(v));
-  return from_bits(((u + all_bits<V>(0x7fffu) + ((u >> 16) & all_bits<V>(1u))) >> 16) << 16);
-}
 
 MUSAIC_FN float load_at(const void* row, FloatKind kind, std::int64_t i) {
   if (kind == FloatKind::kBF16) return load(static_cast<const BFloat16*>(row)[i]);

@@ -82,6 +82,21 @@ def topk_softmax(topk_weights, topk_ids, gating_output, renormalize=False, moe_s
 
 
 @_ours()
+def moe_align_block_size(topk_ids, num_experts, block_size, sorted_token_ids, experts_ids, num_tokens_post_pad, cumsum_buffer,
+                         pad_sorted_token_ids=False, ignore_invalid_expert=False):
+    _ops.moe_align_block_size(topk_ids, num_experts, block_size, sorted_token_ids, experts_ids, num_tokens_post_pad, cumsum_buffer,
+                              pad_sorted_token_ids, ignore_invalid_expert)
+
+
+@_ours("sgl_per_token_group_quant_8bit_v2")
+def sgl_per_token_group_quant_8bit(input, output_q, output_s, group_size, eps, fp8_min, fp8_max, scale_ue8m0=False,
+                                   fuse_silu_and_mul=False, masked_m=None, enable_v2=None):
+    # Both versions are one operator here.
+    _ops.sgl_per_token_group_quant_8bit_v2(input, output_q, output_s, group_size, eps, fp8_min, fp8_max, scale_ue8m0,
+                                           fuse_silu_and_mul, masked_m)
+
+
+@_ours()
 def weak_ref_tensor(tensor):
     return _ops.weak_ref_tensor(tensor) if isinstance(tensor, _torch.Tensor) else tensor
 

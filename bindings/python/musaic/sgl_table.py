@@ -68,7 +68,7 @@ MODULES = {
     "memory": {"weak_ref_tensor": "tensor"},
     "moe": {
         "moe_align_block_size": "topk_ids, num_experts, block_size, sorted_token_ids, experts_ids, num_tokens_post_pad, cumsum_buffer, "
-        "pad_sorted_token_ids=False",
+        "pad_sorted_token_ids=False, ignore_invalid_expert=False",
         "topk_softmax": "topk_weights, topk_ids, gating_output, renormalize=False, moe_softcapping=0.0, correction_bias=None",
         "topk_sigmoid": "topk_weights, topk_ids, gating_output, renormalize=False, correction_bias=None",
         "moe_fused_gate": "input_tensor, bias, num_expert_group, topk_group, topk, num_fused_shared_experts=0, routed_scaling_factor=0, "

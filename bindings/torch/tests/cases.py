@@ -79,6 +79,9 @@ CASES = {
                                      vector(0, 3, -1, 3, 1, 0), 5, 4],
     "moe_sum": lambda: [poison(B, D), randn(B, 4, D)],
     "moe_sum_reduce": lambda: [poison(B, D), randn(B, 4, D), randn(B, 4), 2.5],
+    "per_token_quant_8bit": lambda: [poison(B, D, dtype=torch.int8), poison(B), randn(B, D)],
+    "per_tensor_quant_8bit": lambda: [poison(B, D, dtype=torch.int8), poison(1), randn(B, D)],
+    "per_token_group_quant_8bit": lambda: [poison(B, 32, dtype=torch.int8), poison(B, 2), randn(B, 32), None, 16, 1e-10, -128.0, 127.0],
 }
 
 
@@ -109,6 +112,10 @@ UPSTREAM = {
                                      poison(1, dtype=torch.int32), poison(6, dtype=torch.int32), True],
     "moe_sum": lambda: [randn(B, 4, D), poison(B, D)],
     "moe_sum_reduce": lambda: [randn(B, 4, D), poison(B, D), 2.5],
+    "sgl_per_token_quant_fp8": lambda: [randn(B, D), poison(B, D, dtype=torch.int8), poison(B, 1)],
+    "sgl_per_token_group_quant_8bit": lambda: [randn(B, 32), poison(B, 32, dtype=torch.int8), poison(B, 2), 16, 1e-10, -128.0, 127.0, False],
+    "sgl_per_token_group_quant_8bit_v2": lambda: [randn(B, 64), poison(B, 32, dtype=torch.int8), poison(B, 1, dtype=torch.int32), 16, 1e-10,
+                                                  -128.0, 127.0, True, True, None],
     "top_p_sampling_from_probs": _draw([None, 0.9]),
     "min_p_sampling_from_probs": _draw([None, 0.1]),
     "top_k_top_p_sampling_from_probs": _draw([None, 50.0, None, 0.9]),
