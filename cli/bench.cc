@@ -220,8 +220,8 @@ Json bench_device(const std::string& name, const std::vector<Timing>& timings) {
   d["left_out"] = Json::array();
   std::string last;
   for (const Timing& t : timings) {
-    const std::string why = !checks::has_operator(t.op, device) ? "this backend lacks the operator"
-                                                                : lacks_dtype(device, t.dtype);
+    const std::string why =
+        !has_operator(t.op, device) ? "this backend lacks the operator" : lacks_dtype(device, t.dtype);
     const std::string key = t.op + " " + to_string(t.dtype);
     const bool first = key != last;
     last = key;

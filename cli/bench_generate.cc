@@ -29,8 +29,7 @@ llm::Request request_of(int64_t index, int64_t prompt_tokens, int64_t tokens, in
 }
 
 void bench(const Options& o) {
-  apply(o.model);
-  const llm::Model model = llm::Model::open(o.model.model);
+  const llm::Model model = llm::Model::open(o.model.model, apply(o.model));
   const llm::Tokenizer tokenizer = llm::Tokenizer::from_gguf(model.file());
   llm::RunOptions run = o.run;
   run.rows = o.batch;

@@ -113,6 +113,7 @@ nlohmann::json to_json(const Options& o, const std::vector<std::string>& prompts
                         {"seed", o.sampling.seed},
                         {"temperature", o.sampling.temperature},
                         {"stats", report.json()},
+                        {"graph_replays", report.replays},
                         {"answers", nlohmann::json::array()}};
   for (size_t i = 0; i < answers.size(); ++i)
     out["answers"].push_back({{"prompt", prompts[i]},
@@ -126,8 +127,13 @@ nlohmann::json to_json(const Options& o, const std::vector<std::string>& prompts
 int generate(const Options& o) {
   const std::vector<std::string> prompts = read_prompts(o);
   o.sampling.check();
-  apply(o.model);
-  const llm::Model model = llm::Model::open(o.model.model);
+  const Device device = apply(o.model);
+  if (device.type == DeviceType::kSimt && !o.json)
+    std::fprintf(
+        stderr,
+        "musaic: note: %s is simulated on this CPU, with every check; its times say nothing about a GPU\n",
+        o.model.device.c_str());
+  const llm::Model model = llm::Model::open(o.model.model, device);
   const llm::Tokenizer tokenizer = llm::Tokenizer::from_gguf(model.file());
   const llm::ChatFormat chat(model.file(), tokenizer);
   if (!o.raw && !chat.notice().empty()) std::fprintf(stderr, "musaic: note: %s\n", chat.notice().c_str());
@@ -189,6 +195,7 @@ void add_generate(CLI::App& app, int& exit_code) {
   c->add_option("--batch", o->run.rows, "most prompts at a time; answers do not depend on it")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+  c->add_flag("!--no-graph", o->run.graphs, "on a device: launch each step of decoding anew");
   c->add_flag("--raw", o->raw, "the prompt as it is, without the model's chat format");
   c->add_flag("--json", o->json, "answers and figures as JSON on standard output");
   c->add_flag("--profile", o->run.profile, "also say where the time went");

@@ -88,7 +88,7 @@ Json describe(const std::string& name) {
   }
 #endif
   for (const OpInfo& op : operators())
-    d["operators"][op.name] = checks::has_operator(op.name, device) ? "shared" : "absent";
+    d["operators"][op.name] = has_operator(op.name, device) ? "shared" : "absent";
   return d;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/model_options.h"
 #include "llm/runner.h"
+#include "musaic/device.h"
 #include "musaic/error.h"
 
 namespace musaic::cli {
@@ -35,11 +37,10 @@ std::string npy_header(int64_t rows, int64_t cols) {
 }
 
 void logits(const Options& o) {
-  apply(o.model);
-  const llm::Model model = llm::Model::open(o.model.model);
+  const llm::Model model = llm::Model::open(o.model.model, apply(o.model));
   const auto count = static_cast<int64_t>(o.tokens.size());
   const int64_t pages = llm::KvCache::pages_for(count);
-  llm::KvCache cache(model.config(), 1, pages, pages);
+  llm::KvCache cache(model.config(), 1, pages, pages, model.device());
   cache.open(0, count);
   llm::Runner runner(model, cache, {count, o.pass_tokens, 1, o.pass_tokens});
 
@@ -56,7 +57,10 @@ void logits(const Options& o) {
     const llm::Piece piece{0, std::span(o.tokens).subspan(static_cast<size_t>(begin), n),
                            llm::Piece::Logits::kAll};
     const Tensor rows = runner.forward({&piece, 1});
-    file.write(rows.data_as<char>(), rows.numel() * size_bytes(rows.dtype()));
+    std::vector<char> bytes(static_cast<size_t>(rows.numel() * size_bytes(rows.dtype())));
+    copy_to_host(model.device(), bytes.data(), rows.data(), std::ssize(bytes), runner.stream());
+    check(model.device(), runner.stream());
+    file.write(bytes.data(), std::ssize(bytes));
   }
   file.close();
   trace.close();

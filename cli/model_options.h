@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "musaic/tensor.h"
+
 namespace musaic::cli {
 
 struct ModelOptions {
@@ -17,7 +19,7 @@ std::string default_model_path();
 
 void add_model_options(CLI::App& command, ModelOptions& options);
 
-/// Checks the device, and that there is a file if it is the default one; sets the threads.
-void apply(const ModelOptions& options);
+/// Checks that there is a file if it is the default one, and sets the threads; returns the device.
+Device apply(const ModelOptions& options);
 
 }  // namespace musaic::cli

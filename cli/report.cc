@@ -53,9 +53,11 @@ Report report_of(const llm::Model& model, const llm::Generator& generator, bool 
   r.model_file_bytes = static_cast<int64_t>(model.file().file_bytes());
   r.cache_bytes = generator.cache_bytes();
   r.buffer_bytes = generator.buffer_bytes();
+  r.replays = generator.replays();
   r.peak_rss_bytes = peak_rss_bytes();
   const std::span<const std::byte> weights = weights_of(model.file());
-  if (std::ssize(weights) >= kLeastMeasured_bytes) r.memory_bytes_per_s = read_bandwidth(weights, r.threads);
+  if (model.device().type == DeviceType::kCpu && std::ssize(weights) >= kLeastMeasured_bytes)
+    r.memory_bytes_per_s = read_bandwidth(weights, r.threads);
   return r;
 }
 

@@ -16,6 +16,7 @@ struct Report {
   int64_t step_weight_bytes = 0;  ///< weights that a decode step reads
   int64_t model_file_bytes = 0;
   int64_t cache_bytes = 0, buffer_bytes = 0;
+  int64_t replays = 0;            ///< steps that were replayed from a graph
   int64_t peak_rss_bytes = 0;     ///< of the process, so far
   double memory_bytes_per_s = 0;  ///< measured; 0: not measured, since the weights fit into the caches
 

@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "backends/backend.h"
 #include "musaic/ops.h"
 
 namespace musaic {
@@ -115,6 +116,15 @@ std::int64_t workspace_wanted(const Error& error) {
     bytes = bytes * 10 + (text[i] - '0');
   }
   return bytes;
+}
+
+bool has_operator(const std::string& name, Device device) {
+  const OpTable& table = *backend_for(device).ops;
+#define MUSAIC_OP(op, Args, folder, schema) \
+  if (name == #op) return table.op != nullptr;
+#include "ops/list.inc"
+#undef MUSAIC_OP
+  return false;
 }
 
 }  // namespace musaic

@@ -12,19 +12,20 @@ namespace {
 
 /// float32 [num_layers, num_pages, kPageSize, num_kv_heads, head_dim]; out of memory where 64 bits do not
 /// hold its size.
-OwnedTensor allocate(const Config& c, int64_t num_pages) {
+OwnedTensor allocate(const Config& c, int64_t num_pages, Device device) {
   int64_t bytes = 0;
   if (__builtin_mul_overflow(c.cache_bytes_per_token(), num_pages, &bytes) ||
       __builtin_mul_overflow(bytes, KvCache::kPageSize, &bytes))
     throw std::bad_alloc();
-  return OwnedTensor(kFloat32, {c.num_layers, num_pages, KvCache::kPageSize, c.num_kv_heads, c.head_dim});
+  return OwnedTensor(kFloat32, {c.num_layers, num_pages, KvCache::kPageSize, c.num_kv_heads, c.head_dim},
+                     device);
 }
 
 }  // namespace
 
-KvCache::KvCache(const Config& config, int64_t num_rows, int64_t row_pages, int64_t num_pages)
-    : keys_(allocate(config, num_pages)),
-      values_(allocate(config, num_pages)),
+KvCache::KvCache(const Config& config, int64_t num_rows, int64_t row_pages, int64_t num_pages, Device device)
+    : keys_(allocate(config, num_pages, device)),
+      values_(allocate(config, num_pages, device)),
       row_pages_(row_pages),
       rows_(static_cast<size_t>(num_rows)),
       table_(static_cast<size_t>(num_rows * row_pages)) {

@@ -19,7 +19,7 @@ class KvCache {
   static int64_t pages_for(int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
 
   /// Room for `num_rows` rows open at a time, of at most `row_pages` pages each and `num_pages` together.
-  KvCache(const Config& config, int64_t num_rows, int64_t row_pages, int64_t num_pages);
+  KvCache(const Config& config, int64_t num_rows, int64_t row_pages, int64_t num_pages, Device device = {});
 
   /// Reserves pages for `capacity` tokens. Throws musaic::Error when the row is open already, the capacity is
   /// past row_pages, or pages are short.
@@ -36,7 +36,7 @@ class KvCache {
   /// Returns the first position. Throws musaic::Error, with nothing changed, when the row's capacity is less.
   int64_t append(int64_t row, int64_t count, int64_t* slots);
 
-  /// float32 [num_pages, kPageSize, num_kv_heads, head_dim] of one layer.
+  /// float32 [num_pages, kPageSize, num_kv_heads, head_dim] of one layer, on the device.
   Tensor keys(int64_t layer) const { return keys_.view()[layer]; }
   Tensor values(int64_t layer) const { return values_.view()[layer]; }
   /// The row's pages in order; row_pages entries, those past its reservation are 0.

@@ -37,9 +37,9 @@ class Run {
         stats_(stats),
         num_rows_(std::min(options.rows, std::max<int64_t>(std::ssize(requests), 1))),
         cache_(make_cache()),
-        runner_(model, cache_,
-                {row_tokens(), std::max(options.pass_tokens, num_rows_), num_rows_, num_rows_}),
-        sampler_(num_rows_, model.config().vocab_size),
+        runner_(model, cache_, {row_tokens(), std::max(options.pass_tokens, num_rows_), num_rows_, num_rows_},
+                options.graphs),
+        sampler_(num_rows_, model.config().vocab_size, model.device()),
         answers_(requests.size()) {
     runner_.profile().turn_on(options.profile);
     for (int64_t row = num_rows_; row-- > 0;) free_rows_.push_back(row);
@@ -87,7 +87,8 @@ class Run {
     int64_t total = 0;
     for (int64_t i = 0; i < std::min<int64_t>(num_rows_, std::ssize(pages)); ++i)
       total += pages[static_cast<size_t>(i)];
-    return KvCache(model_.config(), num_rows_, KvCache::pages_for(row_tokens()), std::max<int64_t>(total, 1));
+    return KvCache(model_.config(), num_rows_, KvCache::pages_for(row_tokens()), std::max<int64_t>(total, 1),
+                   model_.device());
   }
 
   /// Lets waiting requests in; false when there is nothing left to do.
@@ -147,7 +148,8 @@ class Run {
       rows_.clear();
       for (const size_t i : drawing_) rows_.push_back({active_[i].row, cache_.length(active_[i].row)});
       std::span<const int32_t> drawn;
-      runner_.profile().measure(Profile::kSampling, [&] { drawn = sampler_.draw(logits, rows_); });
+      runner_.profile().measure(Profile::kSampling,
+                                [&] { drawn = sampler_.draw(logits, rows_, runner_.stream()); });
       // From the back, so that a row that finishes leaves the indices before it as they are.
       for (size_t k = drawing_.size(); k-- > 0;) take(drawing_[k], drawn[k]);
     }
@@ -250,6 +252,7 @@ std::vector<Answer> Generator::run(std::span<const Request> requests, Observer& 
   buffer_bytes_ = run.runner().buffer_bytes();
   std::vector<Answer> answers = run.go();
   profile_ = run.runner().profile();
+  replays_ = run.runner().replays();
   return answers;
 }
 

@@ -62,9 +62,10 @@ struct RunOptions {
   int64_t rows = 16;          ///< most requests at a time
   int64_t pass_tokens = 128;  ///< most prompt tokens of one pass
   bool profile = false;
+  bool graphs = true;  ///< on a device: capture the step of decoding and replay it
 };
 
-/// Runs the requests; the answers come in their order. Throws musaic::Error, before anything is computed, for
+/// Runs the requests on the device of the model; the answers come in their order. Throws musaic::Error, before anything is computed, for
 /// a request without tokens, with an id outside the vocabulary, with more prompt than the context holds, or
 /// with sampling numbers out of range; and when the model's file changes meanwhile.
 ///
@@ -82,6 +83,8 @@ class Generator {
   /// Bytes of the cache of keys and values, and of all other buffers, of the last run.
   int64_t cache_bytes() const { return cache_bytes_; }
   int64_t buffer_bytes() const { return buffer_bytes_; }
+  /// Steps of the last run that were replayed from a graph.
+  int64_t replays() const { return replays_; }
 
  private:
   const Model& model_;
@@ -90,7 +93,7 @@ class Generator {
   int64_t context_;
   RunStats stats_;
   Profile profile_;
-  int64_t cache_bytes_ = 0, buffer_bytes_ = 0;
+  int64_t cache_bytes_ = 0, buffer_bytes_ = 0, replays_ = 0;
 };
 
 }  // namespace musaic::llm

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "musaic/device.h"
 #include "musaic/error.h"
 
 namespace musaic::llm {
@@ -32,7 +33,7 @@ void check_type(const GgufFile& file, const GgufTensor& t, std::span<const GgmlT
 Weight joined(const Weight& a, const Weight& b) {
   const auto* end = a.blocks.data_as<std::byte>() + a.blocks.numel();
   if (a.type != b.type || a.bias || b.bias || end != b.blocks.data_as<std::byte>()) return {};
-  return {Tensor(a.blocks.data(), kUInt8, {a.rows + b.rows, a.blocks.size(1)}),
+  return {Tensor(a.blocks.data(), kUInt8, {a.rows + b.rows, a.blocks.size(1)}, a.blocks.device()),
           a.type,
           a.rows + b.rows,
           a.cols,
@@ -41,8 +42,18 @@ Weight joined(const Weight& a, const Weight& b) {
 
 }  // namespace
 
-Model::Model(GgufFile file) : file_(std::move(file)), config_(Config::from_gguf(file_)) {
+Model::Model(GgufFile file, Device device)
+    : file_(std::move(file)), device_(device), config_(Config::from_gguf(file_)) {
   const Config& c = config_;
+  if (device.type != DeviceType::kCpu) {
+    const std::byte* end = nullptr;
+    for (const GgufTensor& t : file_.tensors()) {
+      begin_ = begin_ == nullptr ? t.data : std::min(begin_, t.data);
+      end = std::max(end, t.data + t.bytes);
+    }
+    memory_ = OwnedTensor(kUInt8, {end - begin_}, device);
+    copy_to_device(device, memory_.view().data(), begin_, end - begin_);
+  }
   embedding_ = matrix("token_embd.weight", c.vocab_size, c.hidden_size);
   layers_.reserve(static_cast<size_t>(c.num_layers));
   for (int64_t i = 0; i < c.num_layers; ++i) layers_.push_back(layer(i));
@@ -52,12 +63,18 @@ Model::Model(GgufFile file) : file_(std::move(file)), config_(Config::from_gguf(
   step_bytes_ = weight_bytes_ - (tied_ ? 0 : embedding_.blocks.numel());
 
   if (const GgufTensor* t = file_.find_tensor("rope_freqs.weight")) {
-    const Tensor values = vector("rope_freqs.weight", c.rotary_dim / 2);
-    rope_stretch_.assign(values.data_as<float>(), values.data_as<float>() + values.numel());
+    const int64_t size = vector("rope_freqs.weight", c.rotary_dim / 2).numel();
+    const auto* values = reinterpret_cast<const float*>(t->data);
+    rope_stretch_.assign(values, values + size);
     for (const float f : rope_stretch_)
       if (!(f > 0) || !std::isfinite(f))
         throw Error(file_.name(), std::string(t->name), std::to_string(f), "positive, finite numbers");
   }
+}
+
+/// Where a tensor of the file lies for the operators.
+const void* Model::place(const GgufTensor& tensor) const {
+  return begin_ == nullptr ? tensor.data : memory_.data_as<std::byte>() + (tensor.data - begin_);
 }
 
 Weight Model::matrix(const std::string& name, int64_t rows, int64_t cols) {
@@ -68,7 +85,7 @@ Weight Model::matrix(const std::string& name, int64_t rows, int64_t cols) {
                 "[" + std::to_string(cols) + ", " + std::to_string(rows) + "]");
   weight_bytes_ += static_cast<int64_t>(t.bytes);
   Weight w;
-  w.blocks = Tensor(static_cast<const void*>(t.data), kUInt8, {rows, static_cast<int64_t>(t.bytes) / rows});
+  w.blocks = Tensor(place(t), kUInt8, {rows, static_cast<int64_t>(t.bytes) / rows}, device_);
   w.type = static_cast<int64_t>(t.type);
   w.rows = rows;
   w.cols = cols;
@@ -77,7 +94,11 @@ Weight Model::matrix(const std::string& name, int64_t rows, int64_t cols) {
 
 Weight Model::matrix_with_bias(const std::string& name, int64_t rows, int64_t cols) {
   Weight w = matrix(name + ".weight", rows, cols);
-  if (file_.find_tensor(name + ".bias")) w.bias = vector(name + ".bias", rows);
+  if (const GgufTensor* t = file_.find_tensor(name + ".bias")) {
+    w.bias = vector(name + ".bias", rows);
+    w.bias = Tensor(static_cast<const void*>(t->data), kFloat32, {rows});
+    has_biases_ = true;
+  }
   return w;
 }
 
@@ -88,7 +109,7 @@ Tensor Model::vector(const std::string& name, int64_t size) {
   if (t.n_dims != 1 || t.dims[0] != size)
     throw Error(file_.name(), name, "shape " + t.dims_text(), "[" + std::to_string(size) + "]");
   weight_bytes_ += static_cast<int64_t>(t.bytes);
-  return Tensor(static_cast<const void*>(t.data), kFloat32, {size});
+  return Tensor(place(t), kFloat32, {size}, device_);
 }
 
 Layer Model::layer(int64_t index) {

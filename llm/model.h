@@ -1,6 +1,7 @@
-// A llama's weights, where they lie in the mapped file.
+// A llama's weights, where they lie in the mapped file, or on a device.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ struct Weight {
   Tensor blocks;
   int64_t type = 0;  ///< the file format's number, which the operators take
   int64_t rows = 0, cols = 0;
-  Tensor bias;  ///< float32 [rows], or no tensor
+  Tensor bias;  ///< float32 [rows] in the memory of the host, or no tensor
 };
 
 struct Layer {
@@ -29,7 +30,8 @@ struct Layer {
   Weight down;     ///< [hidden_size, intermediate_size]
 };
 
-/// A llama in a GGUF file. All weights are views of the mapped file. Movable; const use is thread-safe.
+/// A llama in a GGUF file. All weights are views of the mapped file, or of one copy of it on a device. Movable; const use
+/// is thread-safe.
 ///
 /// Query and key rows are stored in the order of interleaved rotary pairs (2 i, 2 i + 1), as the llama
 /// architecture of the format has them.
@@ -37,8 +39,12 @@ class Model {
  public:
   /// Maps and checks the file. Throws musaic::Error naming file and tensor for a missing tensor, a wrong
   /// shape or a type that the products do not take, with the list of those that they take.
-  static Model open(const std::string& path) { return Model(GgufFile::open(path)); }
-  explicit Model(GgufFile file);
+  static Model open(const std::string& path, Device device = {}) {
+    return Model(GgufFile::open(path), device);
+  }
+  explicit Model(GgufFile file, Device device = {});
+
+  Device device() const { return device_; }
 
   const GgufFile& file() const { return file_; }
   const Config& config() const { return config_; }
@@ -46,6 +52,7 @@ class Model {
   const Weight& embedding() const { return embedding_; }  ///< [vocab_size, hidden_size]
   const Weight& output() const { return output_; }        ///< the same; the embedding where the file has none
   bool tied() const { return tied_; }
+  bool has_biases() const { return has_biases_; }
   const Tensor& output_norm() const { return output_norm_; }                ///< float32 [hidden_size]
   const std::vector<float>& rope_stretch() const { return rope_stretch_; }  ///< see fill_rope_table
 
@@ -59,14 +66,18 @@ class Model {
   Weight matrix_with_bias(const std::string& name, int64_t rows, int64_t cols);
   Tensor vector(const std::string& name, int64_t size);
   Layer layer(int64_t index);
+  const void* place(const GgufTensor& tensor) const;
 
   GgufFile file_;
+  Device device_;
+  OwnedTensor memory_;  // uint8, the file's tensors from the first to the last; on a device alone
+  const std::byte* begin_ = nullptr;  // of the first tensor in the file
   Config config_;
   std::vector<Layer> layers_;
   Weight embedding_, output_;
   Tensor output_norm_;
   std::vector<float> rope_stretch_;
-  bool tied_ = false;
+  bool tied_ = false, has_biases_ = false;
   int64_t step_bytes_ = 0, weight_bytes_ = 0;
 };
 

@@ -31,6 +31,7 @@ class Profile {
   };
 
   void turn_on(bool on) { on_ = on; }
+  bool is_on() const { return on_; }
   void reset() { entries_ = {}; }
   const Entry& operator[](Kind kind) const { return entries_[kind]; }
 

@@ -3,27 +3,30 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <utility>
 
 #include "llm/cache.h"
 #include "llm/model.h"
 #include "llm/profile.h"
+#include "llm/staging.h"
+#include "musaic/device.h"
 #include "musaic/stream.h"
 #include "musaic/tensor.h"
 
 namespace musaic::llm {
 
-/// Everything that a forward pass writes, allocated once. T = most tokens of a pass, R = most rows of a pass,
+/// Everything that a forward pass writes on its device, allocated once. T = most tokens of a pass, R = most rows of a pass,
 /// L = most logits of a pass.
 struct Buffers {
-  OwnedTensor token_ids;  ///< int32 [T]
-  OwnedTensor positions;  ///< int64 [T]
-  OwnedTensor slots;      ///< int64 [T], where in the cache a token goes
-  OwnedTensor pages;      ///< int32 [R, row_pages]
-  OwnedTensor lengths;    ///< int32 [R], with the new tokens
-  OwnedTensor starts;     ///< int32 [R + 1], the first token of each row
-  OwnedTensor picked;     ///< int32 [L], the tokens whose logits are wanted
+  size_t token_ids;  ///< int32 [T], in the runner's inputs, as are the next six
+  size_t positions;  ///< int64 [T]
+  size_t slots;      ///< int64 [T], where in the cache a token goes
+  size_t pages;      ///< int32 [R, row_pages]
+  size_t lengths;    ///< int32 [R], with the new tokens
+  size_t starts;     ///< int32 [R + 1], the first token of each row
+  size_t picked;     ///< int32 [L], the tokens whose logits are wanted
 
   OwnedTensor residual;   ///< float32 [T, hidden_size], the sum of all layers so far
   OwnedTensor hidden;     ///< float32 [T, hidden_size], normed input of a product, or a product's output
@@ -46,7 +49,7 @@ struct Piece {
   enum class Logits { kNone, kLast, kAll } logits;
 };
 
-/// Computes with the operators of musaic alone. What a token gets does not depend on the other pieces of its
+/// Computes with the operators of musaic alone, on the device of the model. What a token gets does not depend on the other pieces of its
 /// pass, on how a prompt was cut into passes, or on the number of threads.
 class Runner {
  public:
@@ -57,36 +60,62 @@ class Runner {
     int64_t pass_logits;  ///< L
   };
 
-  /// `model` and `cache` must outlive the runner.
-  Runner(const Model& model, KvCache& cache, const Limits& limits);
+  /// `model` and `cache` must outlive the runner and lie on one device. With `graphs`, passes of one token a row are
+  /// captured once on a device and then replayed; the results are the same. Throws musaic::Error that names the operators
+  /// which the device's backend lacks.
+  Runner(const Model& model, KvCache& cache, const Limits& limits, bool graphs = true);
+  ~Runner();
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
 
   /// Appends the pieces' tokens to their rows; returns the logits that were asked for, float32 [n,
-  /// vocab_size], in order, valid until the next call. Throws musaic::Error, before anything is computed, for
-  /// an id outside the vocabulary, a row out of capacity, or a pass larger than the limits.
+  /// vocab_size], on the device, in order of stream() and valid until the next call. Throws musaic::Error, before anything
+  /// is computed, for an id outside the vocabulary, a row out of capacity, or a pass larger than the limits.
   Tensor forward(std::span<const Piece> pieces);
+
+  Device device() const { return model_.device(); }
+  Stream stream() const { return stream_; }
+  /// Passes that were replayed from a graph so far.
+  int64_t replays() const { return replays_; }
 
   Profile& profile() { return profile_; }
   /// Is shown the inputs of products as they are computed: of each layer for q (and k, v), attn_out, gate
-  /// (and up), down; then for the output. For proofs.
+  /// (and up), down; then for the output. In the memory of the host; for proofs.
   void set_trace(std::function<void(const Tensor&)> trace) { trace_ = std::move(trace); }
   int64_t buffer_bytes() const;
 
  private:
   struct Pass;
+  /// Passes of one shape.
+  struct Step {
+    int64_t runs = 0;
+    Graph graph;
+  };
   Pass prepare(std::span<const Piece> pieces);
+  void compute(const Pass& pass);
+  void capture(const Pass& pass, Graph& graph);
   void embed(const Pass& pass);
   void attention(const Pass& pass, int64_t index);
   void feed_forward(const Pass& pass, const Layer& layer);
-  Tensor output(const Pass& pass);
-  void show(const Tensor& input) const {
-    if (trace_) trace_(input);
-  }
+  void output(const Pass& pass);
+  void show(const Tensor& input) const;
+  void add_bias(const Tensor& out, const Tensor& bias) const;
+  Tensor input(size_t field, int64_t n) const { return inputs_.on_device(field).slice(0, 0, n); }
+  /// Measured work waits for the device.
+  template <class Work>
+  void measure(Profile::Kind kind, const Work& work);
   void multiply(const Tensor& out, const Weight& weight, const Tensor& in);
+  void product(const Tensor& out, const Weight& weight, const Tensor& in) const;
 
   const Model& model_;
   KvCache& cache_;
   Limits limits_;
+  bool graphs_;
+  Stream stream_;
+  Staging inputs_;
   Buffers b_;
+  std::map<int64_t, Step> steps_;  // by the number of rows
+  int64_t replays_ = 0;
   Profile profile_;
   std::function<void(const Tensor&)> trace_;
 };

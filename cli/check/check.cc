@@ -251,15 +251,6 @@ std::vector<Timing> all_timings() {
   return all;
 }
 
-bool has_operator(const std::string& op, Device device) {
-  const OpTable& table = *backend_for(device).ops;
-#define MUSAIC_OP(name, Args, folder, schema) \
-  if (op == #name) return table.name != nullptr;
-#include "ops/list.inc"
-#undef MUSAIC_OP
-  return false;
-}
-
 Outcome run(const Case& c, Device device, std::uint64_t seed) {
   Outcome o;
   if (!has_operator(c.op, device)) {

@@ -123,9 +123,6 @@ inline Tensor shape_only(DType dtype, const Shape& shape) {
 std::vector<Case> all_cases();
 std::vector<std::string> folders_without_cases();
 
-/// Whether the backend of a device has the operator.
-bool has_operator(const std::string& op, Device device);
-
 /// How a case went on a device.
 struct Outcome {
   enum class State { kPassed, kFailed, kLacksOperator, kLacksDtype };

@@ -41,6 +41,8 @@ struct OpInfo {
 const std::vector<OpInfo>& operators();
 /// Throws Error naming the nearest known operators if there is none of that name.
 const OpInfo& find_operator(const std::string& name);
+/// Whether the backend of a device has the operator. Error for a device without a backend.
+bool has_operator(const std::string& name, Device device);
 
 /// The bytes that an operator asked for when it refused its workspace as too small, which it does before it writes or
 /// launches anything; 0 if the error is about something else. An operator's refusal states them as the first number

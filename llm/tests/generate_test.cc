@@ -308,5 +308,54 @@ TEST(Generate, ChecksRequests) {
                {"prompt 2", "token 267"});
 }
 
+#if defined(MUSAIC_HAS_SIMT)
+// Greedy tokens on a simulated device are the CPU's, with prompts cut into passes, several rows, and steps that are launched
+// or replayed; and so are drawn ones, since logits have the same bits up to attention's tolerance.
+TEST(Generator, SameTokensOnADevice) {
+  TinyModel tiny;
+  tiny.seed = static_cast<uint64_t>(uniform_int(0, 1 << 30));
+  const TinyFile file(tiny);
+  const Model here(file.open());
+  const Tokenizer tokenizer = Tokenizer::from_gguf(here.file());
+  std::vector<Request> requests;
+  for (const int64_t size : {1, 9, 4}) {
+    Request r = random_request(here, size, 6);
+    r.sampling.temperature = 0;
+    r.ignore_end = true;
+    requests.push_back(r);
+  }
+  Observer silent;
+  RunOptions options;
+  options.rows = 2;
+  options.pass_tokens = 8;
+  Generator on_cpu(here, tokenizer, options);
+  const std::vector<Answer> expected = on_cpu.run(requests, silent);
+  for (const char* name : {"simt:musa-mp31", "simt:musa-mp22"}) {
+    const Model there(file.open(), find_device(name));
+    for (const bool graphs : {false, true}) {
+      options.graphs = graphs;
+      Generator on_device(there, tokenizer, options);
+      const std::vector<Answer> answers = on_device.run(requests, silent);
+      for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(answers[i].tokens, expected[i].tokens) << name;
+      EXPECT_EQ(on_device.replays() > 0, graphs);
+    }
+  }
+}
+
+TEST(Generator, BiasesOnADevice) {
+  TinyModel tiny;
+  tiny.biases = true;
+  const TinyFile file(tiny);
+  const Model here(file.open()), there(file.open(), find_device("simt:musa-mp31"));
+  const Tokenizer tokenizer = Tokenizer::from_gguf(here.file());
+  Request r = random_request(here, 3, 3);
+  r.sampling.temperature = 0;
+  Observer silent;
+  const std::vector<Request> requests = {r};
+  Generator on_cpu(here, tokenizer, {}), on_device(there, tokenizer, {});
+  EXPECT_EQ(on_device.run(requests, silent)[0].tokens, on_cpu.run(requests, silent)[0].tokens);
+}
+#endif
+
 }  // namespace
 }  // namespace musaic::llm

@@ -16,3 +16,6 @@ gtest_discover_tests(llm_text_test DISCOVERY_TIMEOUT 60)
 musaic_add_test(test_llm_model ${CMAKE_CURRENT_LIST_DIR}/cache_test.cc ${CMAKE_CURRENT_LIST_DIR}/generate_test.cc
   ${CMAKE_CURRENT_LIST_DIR}/model_test.cc ${CMAKE_CURRENT_LIST_DIR}/stop_test.cc)
 target_link_libraries(test_llm_model PRIVATE musaic_llm)
+if(MUSAIC_BUILD_SIMT)
+  target_compile_definitions(test_llm_model PRIVATE MUSAIC_HAS_SIMT)
+endif()
