@@ -86,6 +86,7 @@ Runner::Runner(const Model& model, KvCache& cache, const Limits& limits, bool gr
     bytes = std::max(bytes, ggml_mul_mat_a8_workspace_bytes(std::max(tokens, logits), width));
   b_.workspace = OwnedTensor(kUInt8, {bytes}, d);
   stream_ = make_stream(d);
+  synchronize(d);  // the memory above was zeroed on the default stream, for which no other waits
 }
 
 Runner::~Runner() {

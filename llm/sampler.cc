@@ -35,6 +35,7 @@ Sampler::Sampler(int64_t num_rows, int64_t vocab_size, Device device)
       drawn_(static_cast<size_t>(num_rows)),
       drawn_valid_(static_cast<size_t>(num_rows)) {
   inputs_.allocate();
+  synchronize(place_);  // new memory is zeroed on the default stream
   if (place_ != device_) host_logits_ = OwnedTensor(kFloat32, {num_rows, vocab_size});
 }
 
