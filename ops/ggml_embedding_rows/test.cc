@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "ops/ggml_dequantize/random_weights.h"
+#include "ops/ggml_dequantize/reference.h"
 #include "testing/testing.h"
 
 namespace musaic::testing {

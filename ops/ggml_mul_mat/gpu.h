@@ -316,6 +316,21 @@ __global__ void __launch_bounds__(kTileThreads) a8_tile_kernel(const A8Product p
   }
 }
 
+// A compiler has dropped template kernels that only a launch instantiates.
+#define MUSAIC_A8_KERNELS(Block)                                                    \
+  template __global__ void a8_vector_kernel<Block, 1>(const A8Product);             \
+  template __global__ void a8_vector_kernel<Block, kVectorTokens>(const A8Product); \
+  template __global__ void a8_tile_kernel<Block>(const A8Product);
+MUSAIC_A8_KERNELS(BlockQ4_0)
+MUSAIC_A8_KERNELS(BlockQ4_1)
+MUSAIC_A8_KERNELS(BlockQ5_0)
+MUSAIC_A8_KERNELS(BlockQ5_1)
+MUSAIC_A8_KERNELS(BlockQ8_0)
+MUSAIC_A8_KERNELS(BlockQ4_K)
+MUSAIC_A8_KERNELS(BlockQ5_K)
+MUSAIC_A8_KERNELS(BlockQ6_K)
+#undef MUSAIC_A8_KERNELS
+
 template <class Block>
 void launch_product(const A8Product& p, Stream stream) {
   const GgmlMulMatArgs& a = p.args;

@@ -260,13 +260,19 @@ MUSAIC_FN void add_values(const PagedAttentionArgs& a, const AttentionTile& t, S
       }
     };
     some(seen.low, common.low);
-#pragma unroll 4
-    for (std::int64_t j = common.low; j < common.high; ++j) {
-      const float v = load(values[s.v_offset[j] + d]);
+    // Four values are on their way at a time.
+    constexpr int kAhead = 4;
+    std::int64_t j = common.low;
+    for (; j + kAhead <= common.high; j += kAhead) {
+      float v[kAhead];
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) part[r][i] = fma(s.scores[j][r], v, part[r][i]);
+      for (int n = 0; n < kAhead; ++n) v[n] = load(values[s.v_offset[j + n] + d]);
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n)
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) part[r][i] = fma(s.scores[j + n][r], v[n], part[r][i]);
     }
-    some(common.high, seen.high);
+    some(j, seen.high);
   }
 }
 
@@ -427,6 +433,18 @@ __global__ void __launch_bounds__(kAttentionThreads) merge_splits_kernel(const P
     }
   }
 }
+
+// A compiler has dropped template kernels that only a launch instantiates.
+#define MUSAIC_ATTENTION_KERNEL(T, rows)                                                                   \
+  template __global__ void attention_kernel<T, rows>(const PagedAttentionArgs, std::int64_t, std::int64_t, \
+                                                     std::int64_t);
+MUSAIC_ATTENTION_KERNEL(float, 4)
+MUSAIC_ATTENTION_KERNEL(float, 8)
+MUSAIC_ATTENTION_KERNEL(Half, 4)
+MUSAIC_ATTENTION_KERNEL(Half, 8)
+MUSAIC_ATTENTION_KERNEL(BFloat16, 4)
+MUSAIC_ATTENTION_KERNEL(BFloat16, 8)
+#undef MUSAIC_ATTENTION_KERNEL
 
 template <class T>
 void attend(const PagedAttentionArgs& a, Stream stream) {
