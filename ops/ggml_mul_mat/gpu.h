@@ -379,32 +379,40 @@ void block_product(const GgmlMulMatArgs& a, Stream stream) {
 
 }  // namespace
 
-/// Weights of plain numbers W: a row of the program is one element of the result; those of a weight row follow each
-/// other.
+/// Weights of plain numbers W: a row of the program is a weight row and some tokens, which find it in the cache.
 template <class W>
 struct PlainProduct {
   GgmlMulMatArgs a;
+  std::int64_t tokens;  // of a row of the program
 
   template <class Group>
   MUSAIC_FN void operator()(const Group& group, std::int64_t i) const {
-    const std::int64_t row = i / a.num_tokens, token = i - row * a.num_tokens;
+    const std::int64_t per_row = (a.num_tokens + tokens - 1) / tokens, row = i / per_row,
+                       first = (i - row * per_row) * tokens,
+                       end = first + tokens < a.num_tokens ? first + tokens : a.num_tokens;
     const W* w = reinterpret_cast<const W*>(a.weight + row * a.row_bytes);
-    const void* x = a.x_dtype == FloatKind::kF32
-                        ? static_cast<const void*>(row_of<const float>(a.x, token))
-                        : static_cast<const void*>(row_of<const std::uint16_t>(a.x, token));
-    const float total =
-        group.sum(a.k, [&](auto c, F32x8 acc) { return fma(c.load(w), load_kind(c, x, a.x_dtype), acc); });
-    group.each(1, [&](auto) { store_element(a, token, row, total); });
+    for (std::int64_t token = first; token < end; ++token) {
+      const void* x = a.x_dtype == FloatKind::kF32
+                          ? static_cast<const void*>(row_of<const float>(a.x, token))
+                          : static_cast<const void*>(row_of<const std::uint16_t>(a.x, token));
+      const float total =
+          group.sum(a.k, [&](auto c, F32x8 acc) { return fma(c.load(w), load_kind(c, x, a.x_dtype), acc); });
+      group.each(1, [&](auto) { store_element(a, token, row, total); });
+    }
   }
 };
 
+template <class W>
+void plain_product(const GgmlMulMatArgs& a, Stream stream) {
+  const PlainProduct<W> program{a, a.num_tokens < 8 ? 1 : 8};
+  launch_rows(stream, a.rows * ((a.num_tokens + program.tokens - 1) / program.tokens), a.k, program);
+}
+
 void ggml_mul_mat_a8(const GgmlMulMatArgs& a, Stream stream) {
   if (!is_plain(a.layout)) return block_product(a, stream);
-  if (a.layout.type == GgmlType::kF32)
-    return launch_rows(stream, a.rows * a.num_tokens, a.k, PlainProduct<float>{a});
-  if (a.layout.type == GgmlType::kF16)
-    return launch_rows(stream, a.rows * a.num_tokens, a.k, PlainProduct<Half>{a});
-  launch_rows(stream, a.rows * a.num_tokens, a.k, PlainProduct<BFloat16>{a});
+  if (a.layout.type == GgmlType::kF32) return plain_product<float>(a, stream);
+  if (a.layout.type == GgmlType::kF16) return plain_product<Half>(a, stream);
+  plain_product<BFloat16>(a, stream);
 }
 
 void ggml_mul_mat_vec_a8(const GgmlMulMatArgs& a, Stream stream) { ggml_mul_mat_a8(a, stream); }

@@ -98,11 +98,10 @@ class GgmlMulMat : public OnTarget {};
 
 TEST_P(GgmlMulMat, BitsAndErrorBound) {
   for (const GgmlLayout& layout : kGgmlLayouts)
-    for (std::int64_t k :
-         scaled<std::vector<std::int64_t>>({32, 64, 96, 224, 256, 288, 352, 576, 768, 1120, 1280, 4096, 4128},
-                                           {32, 96, 256, 288, 1120, 4128}))
+    for (std::int64_t k : scaled<std::vector<std::int64_t>>(
+             {32, 64, 96, 224, 256, 288, 352, 576, 768, 1120, 1280, 4096, 4128}, {32, 96, 288, 1120, 4128}))
       for (std::int64_t m : scaled<std::vector<std::int64_t>>({1, 2, 3, 7, 33}, {1, 3, 13})) {
-        if ((m > 3 && k > 600) || (m == 2 && k > 2000)) continue;
+        if ((m > 3 && k > 600) || (m == 2 && k > 2000) || (is_slow() && m > 1 && k > 300)) continue;
         const std::int64_t rows = uniform_int(1, m > 7 ? 5 : k > 1000 ? 10 : 19);
         const std::vector<DType> types = float_types();
         const auto any_type = [&] {
@@ -274,10 +273,8 @@ MUSAIC_EVERY_TARGET(GgmlMulMat);
 
 TEST(GgmlMulMatBits, SameEverywhereAndPerRow) {
   for (const GgmlLayout& layout : kGgmlLayouts)
-    for (std::int64_t k : {160, 576, 1536, 8448}) {
-      if (k > 8000 && layout.type != GgmlType::kQ4_1 && layout.type != GgmlType::kQ6_K &&
-          layout.type != GgmlType::kF16)
-        continue;
+    for (std::int64_t k : {160, 1536, 8448}) {
+      if (k > 8000 && layout.type != GgmlType::kQ4_1 && layout.type != GgmlType::kF16) continue;
       const std::int64_t m = k == 160 ? 33 : 13, rows = k == 160 ? 37 : 5;
       const std::vector<unsigned char> bytes =
           reference::random_weights(layout, rows * ggml_blocks(layout, k));
