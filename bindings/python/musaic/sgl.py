@@ -97,6 +97,22 @@ def sgl_per_token_group_quant_8bit(input, output_q, output_s, group_size, eps, f
 
 
 @_ours()
+def concat_mla_absorb_q(a, b):
+    out = a.new_empty((*a.shape[:-1], a.shape[-1] + b.shape[-1]))
+    _ops.concat_mla_absorb_q(a, b, out)
+    return out
+
+
+@_ours()
+def musa_fused_mul_add(self, bias, scale, accurate=True):
+    if not accurate:
+        return bias.add_(self, alpha=scale)
+    output = _torch.empty_like(self)
+    _ops.musa_fused_mul_add(output, self, bias, scale)
+    return output
+
+
+@_ours()
 def weak_ref_tensor(tensor):
     return _ops.weak_ref_tensor(tensor) if isinstance(tensor, _torch.Tensor) else tensor
 
