@@ -4,9 +4,14 @@ find_package(nlohmann_json REQUIRED)
 
 add_executable(musaic_program
   cli/main.cc cli/bandwidth.cc cli/bench.cc cli/bench_generate.cc cli/bench_page.cc cli/check.cc cli/devices.cc cli/generate.cc
-  cli/info.cc cli/list.cc cli/logits.cc cli/model_options.cc cli/report.cc cli/terminal.cc cli/tiny_model.cc)
+  cli/info.cc cli/list.cc cli/logits.cc cli/model_options.cc cli/report.cc cli/terminal.cc cli/tiny_model.cc
+  cli/tour.cc)
 if(MUSAIC_BUILD_SIMT)
   target_compile_definitions(musaic_program PRIVATE MUSAIC_HAS_SIMT)
+  # The kernel with a mistake that the tour finds.
+  add_library(musaic_planted OBJECT cli/planted.cc)
+  target_link_libraries(musaic_planted PRIVATE musaic_simt_kernels musaic_options)
+  target_sources(musaic_program PRIVATE $<TARGET_OBJECTS:musaic_planted>)
 endif()
 set_target_properties(musaic_program PROPERTIES OUTPUT_NAME musaic)
 target_link_libraries(musaic_program PRIVATE musaic_checks musaic_llm CLI11::CLI11 nlohmann_json::nlohmann_json

@@ -15,6 +15,7 @@ void add_bench(CLI::App& app);
 void add_info(CLI::App& app);
 void add_list(CLI::App& app);
 void add_tiny_model(CLI::App& app);
+void add_tour(CLI::App& app, int& exit_code);
 // For measurements and proofs; not shown in the help.
 void add_bench_generate(CLI::App& app);
 void add_logits(CLI::App& app);

@@ -32,6 +32,7 @@ int run(int argc, char** argv) {
   musaic::cli::add_info(app);
   musaic::cli::add_list(app);
   musaic::cli::add_tiny_model(app);
+  musaic::cli::add_tour(app, exit_code);
   musaic::cli::add_bench_generate(app);
   musaic::cli::add_logits(app);
   try {

@@ -29,6 +29,7 @@ ALLOWED_VENDOR_NAMES = [
     ("include/musaic/tensor.h", r"kCuda\w*|kRocm|kMusa|\bcuda\w*|\brocm|\bmusa", "the device types of DLPack's layout"),
     ("core/tensor.cc", r"kCuda\w*|kRocm|kMusa|\bcuda\w*|\brocm|\bhip|\bmusa", "the names of the device types"),
     ("include/musaic/musaic.h", r"sgl_kernel", "what the library is"),
+    ("cli/tour.cc", r"\bmusa\b|Moore Threads", "what the command shows"),
 ]
 MASK = re.compile(r"\b0x[fF]{8}(?![0-9a-fA-F'])")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
@@ -139,7 +140,7 @@ def operator_files(files):
             if base + file not in known:
                 yield base + file, 1, "missing"
         test = pathlib.Path(base + "test.cc").read_text() if base + "test.cc" in known else ""
-        if base + "reference.h" not in known and not re.search(r'#include "ops/\w+/reference\.h"', test):
+        if base + "reference.h" not in known and not re.search(r'#include "ops/\w+/(reference|random_weights)\.h"', test):
             yield base, 1, "no reference: a reference.h of its own, or one of another operator in its test"
         if not {base + "row.h", base + "gpu.h", base + "cpu.cc"} & known:
             yield base, 1, "no computation: row.h, or gpu.h and cpu.cc"

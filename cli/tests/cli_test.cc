@@ -178,6 +178,17 @@ TEST_F(Program, TimesOperators) {
   EXPECT_EQ(run({"bench", "--op", "rmsnrm"}).exit_code, 1);
 }
 
+#if defined(MUSAIC_HAS_SIMT)
+TEST_F(Program, ToursTheSimulatedDevices) {
+  const Outcome o = run({"tour"});
+  EXPECT_EQ(o.exit_code, 0) << o.out << o.err;
+  for (const char* part : {"simt:musa-mp31: a hardware warp of 32", "simt:musa-mp22: a hardware warp of 128",
+                           "bits equal to the CPU", "found in kernel row_sums, line "})
+    EXPECT_NE(o.out.find(part), std::string::npos) << part << " in " << o.out;
+  EXPECT_EQ(o.out.find("WRONG"), std::string::npos) << o.out;
+}
+#endif
+
 TEST_F(Program, BadModels) {
   expect_complaint(run({"generate", "hi"}), {"no model at", "quickstart", "tiny-model"});
   expect_complaint(run({"generate", "hi", "--model", folder_ / "none.gguf"}), {"none.gguf"});
