@@ -1,5 +1,6 @@
 #include "cli/check/check.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/elementwise/reference.h"
@@ -38,6 +39,7 @@ std::vector<Case> elementwise_cases() {
                          return std::vector<Expected>{e};
                        }});
     }
+  std::stable_sort(cases.begin(), cases.end(), [](const Case& a, const Case& b) { return a.op < b.op; });
   return cases;
 }
 

@@ -14,7 +14,7 @@ std::vector<Case> moe_align_cases() {
              constexpr std::int64_t kBlock = 16;
              const std::int64_t n = tokens * 8, slots = experts + 1, room = n + slots * (kBlock - 1);
              const int sorted = call.output(kInt32, {room}),
-                       blocks = call.output(kInt32, {room / kBlock + 1}), total = call.output(kInt32, {1});
+                       blocks = call.updated(kInt32, {room / kBlock + 1}), total = call.output(kInt32, {1});
              const int in = call.input(kInt32, {tokens, 8}, [&](std::int64_t) {
                return static_cast<double>(call.uniform_int(-1, experts - 1));
              });
@@ -31,9 +31,10 @@ std::vector<Case> moe_align_cases() {
              for (std::size_t i = 0; i < static_cast<std::size_t>(room); ++i)
                s.values.push_back(
                    static_cast<double>(i < a.sorted.size() && a.sorted[i] >= 0 ? a.sorted[i] : n));
-             // Entries past the last block keep the bytes that outputs hold before.
+             // Entries past the last block keep what they held.
+             const std::vector<double> before = call.values(blocks);
              for (std::size_t b = 0; b < static_cast<std::size_t>(room / kBlock + 1); ++b)
-               e.values.push_back(b < a.experts.size() ? static_cast<double>(a.experts[b]) : 0x7f7f7f7f);
+               e.values.push_back(b < a.experts.size() ? static_cast<double>(a.experts[b]) : before[b]);
              s.tolerance = no_tolerance(s.values);
              e.tolerance = no_tolerance(e.values);
              return std::vector<Expected>{s, e, t};

@@ -1,5 +1,6 @@
 #include "cli/check/check.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/moe_routing/reference.h"
@@ -99,6 +100,7 @@ std::vector<Case> moe_routing_cases() {
                        return r;
                      });
                    }});
+  std::stable_sort(cases.begin(), cases.end(), [](const Case& a, const Case& b) { return a.op < b.op; });
   return cases;
 }
 

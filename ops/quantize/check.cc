@@ -1,5 +1,6 @@
 #include "cli/check/check.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/quantize/reference.h"
@@ -71,6 +72,7 @@ std::vector<Case> quantize_cases() {
                          return std::vector<Expected>{codes, scales};
                        }});
     }
+  std::stable_sort(cases.begin(), cases.end(), [](const Case& a, const Case& b) { return a.op < b.op; });
   return cases;
 }
 
