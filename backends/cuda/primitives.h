@@ -17,6 +17,7 @@
 namespace musaic::MUSAIC_TARGET {
 
 MUSAIC_FN float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+MUSAIC_FN float add_toward_zero(float a, float b) { return __fadd_rz(a, b); }
 MUSAIC_FN float sqrt(float a) { return __fsqrt_rn(a); }
 /// Correctly rounded quotient.
 MUSAIC_FN float div(float a, float b) { return __fdiv_rn(a, b); }

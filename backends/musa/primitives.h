@@ -28,6 +28,11 @@ static_assert(kHardwareWarp == 32 || kHardwareWarp == 128, "mp_31 has 32 lanes, 
 MUSAIC_FN float fma(float a, float b, float c) { return fmaf(a, b, c); }  // [M-S4000-51]
 MUSAIC_FN std::uint32_t as_bits(float a) { return __float_as_uint(a); }
 MUSAIC_FN float from_bits(std::uint32_t a) { return __uint_as_float(a); }
+/// a + b rounded toward zero, for 0 <= a < b: what the sum gained over a, exactly, tells whether it was rounded up.
+MUSAIC_FN float add_toward_zero(float a, float b) {
+  const float sum = a + b;
+  return sum - b > a ? from_bits(as_bits(sum) - 1u) : sum;
+}
 
 }  // namespace musaic::MUSAIC_TARGET
 

@@ -13,6 +13,11 @@
 namespace musaic::MUSAIC_TARGET {
 
 MUSAIC_FN float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+/// a + b rounded toward zero, for 0 <= a < b: what the sum gained over a, exactly, tells whether it was rounded up.
+MUSAIC_FN float add_toward_zero(float a, float b) {
+  const float sum = a + b;
+  return sum - b > a ? __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, sum) - 1u) : sum;
+}
 MUSAIC_FN float sqrt(float a) { return __builtin_sqrtf(a); }
 MUSAIC_FN float div(float a, float b) { return a / b; }
 MUSAIC_FN std::uint32_t as_bits(float a) { return __builtin_bit_cast(std::uint32_t, a); }

@@ -161,7 +161,8 @@ TEST_P(Sampling, ProbabilitiesMatchTheSortingReference) {
     for (std::int64_t v : kSizes)
       for (int shape = 0; shape < kShapes; ++shape) {
         if (v > 4000 && shape % 3 != uniform_int(0, 2)) continue;
-        Call call(dtype, v > 1000 ? 2 : 5, v);
+        if (is_slow() && uniform_int(0, kShapes - 1) != 0) continue;
+        Call call(dtype, scaled(v > 1000 ? 2 : 5, 2), v);
         for (std::int64_t r = 0; r < call.n; ++r) {
           Row p = random_probs(static_cast<Shape>(shape), v);
           if (dtype == kFloat16)
@@ -169,7 +170,7 @@ TEST_P(Sampling, ProbabilitiesMatchTheSortingReference) {
           call.row(r, p);
         }
         const std::vector<unsigned char> before = call.input.bytes();
-        for (int round = 0; round < 8; ++round) {
+        for (int round = 0; round < scaled(8, 2); ++round) {
           const Filters f = random_filters(v);
           call.tokens.poison();
           call.valid.poison();
@@ -196,7 +197,8 @@ TEST_P(Sampling, LogitsMatchTheSortingReference) {
     for (std::int64_t v : kSizes)
       for (int shape = 0; shape < 6; ++shape) {
         if (v > 4000 && shape % 3 != uniform_int(0, 2)) continue;
-        Call call(dtype, v > 1000 ? 2 : 5, v);
+        if (is_slow() && uniform_int(0, 5) != 0) continue;
+        Call call(dtype, scaled(v > 1000 ? 2 : 5, 2), v);
         const double spread = one_of({0.01, 1.0, 3.0, 20.0, 500.0});
         call.input.fill([&](std::int64_t i) {
           switch (shape) {
@@ -215,7 +217,7 @@ TEST_P(Sampling, LogitsMatchTheSortingReference) {
           }
         });
         const std::vector<unsigned char> before = call.input.bytes();
-        for (int round = 0; round < 8; ++round) {
+        for (int round = 0; round < scaled(8, 2); ++round) {
           const Filters f = random_filters(v);
           const float t = one_of({1.0f, 1.0f, 0.7f, 0.1f, 3.0f, 0.0f, -1.0f, 1e-30f, 0x1p-126f, 1e35f});
           call.tokens.poison();
@@ -234,8 +236,10 @@ TEST_P(Sampling, LogitsMatchTheSortingReference) {
 
 TEST_P(Sampling, LargeVocabularies) {
   for (std::int64_t v : {49152, 128256, 300001}) {
+    if (is_slow() && v != 49152) continue;
     Call call(kFloat32, 1, v);
     for (int shape : {kModel, kFlat, kConstant, kRising}) {
+      if (is_slow() && uniform_int(0, 3) != 0) continue;
       const Row p = random_probs(static_cast<Shape>(shape), v);
       call.row(0, p);
       const Row stored = call.row(0);
@@ -441,6 +445,7 @@ TEST_P(Sampling, BadRowsAreInvalidAndStayAlone) {
   bad[4] = Row(1000, -1.0);
   bad[5][500] = kInf;
   for (const Filters& f : samplers) {
+    if (is_slow() && uniform_int(0, 3) != 0) continue;
     call.row(1, good);
     call.probs(f);
     const std::int64_t first = call.token(0), last = call.token(2);
@@ -470,6 +475,7 @@ TEST_P(Sampling, BadRowsAreInvalidAndStayAlone) {
   for (const Filters& f : samplers)
     for (double t : {1.0, 0.0})
       for (const Row& row : bad_logits) {
+        if (is_slow() && uniform_int(0, 7) != 0) continue;
         call.row(1, row);
         call.tokens.poison();
         call.logits(f, t);
@@ -482,7 +488,8 @@ TEST_P(Sampling, BadRowsAreInvalidAndStayAlone) {
 // flashinfer-ai/flashinfer#384: a one-hot row with a huge top-k gave a random integer.
 TEST_P(Sampling, OneHotRows) {
   for (std::int64_t v : {1, 2, 3, 31, 33, 32000, 128256}) {
-    const std::int64_t draws = v > 100 ? 500 : 10000, hot = v > 1 ? 1 : 0;
+    if (is_slow() && v > 32000) continue;
+    const std::int64_t draws = scaled(v > 100 ? 500 : 10000, 2), hot = v > 1 ? 1 : 0;
     Call call(kFloat32, 1, v, draws);
     Row p(static_cast<std::size_t>(v), 0.0);
     p[static_cast<std::size_t>(hot)] = 1.0;
@@ -515,11 +522,12 @@ struct Draws : Call {
 
 // flashinfer-ai/flashinfer#3774: every token tied with the cut was accepted.
 TEST_P(Sampling, TiesAtTheCut) {
-  Draws draws({0.4, 0.3, 0.3, 0.0}, 100000);
+  Draws draws({0.4, 0.3, 0.3, 0.0}, scaled(100000, 64));
   for (const Filters& f :
        {Filters{2, 1.0f, 0, false}, Filters{0, 0.65f, 0, false}, Filters{2, 0.9f, 0, true}}) {
     draws.probs(f, draws.indices);
     EXPECT_EQ(tokens_seen(draws), (std::set<std::int64_t>{0, 1}));
+    if (is_slow()) continue;  // shares need many draws; there the bytes are compared with the CPU's
     std::int64_t zeros = 0;
     for (std::int64_t i = 0; i < draws.n; ++i) zeros += draws.token(i) == 0;
     EXPECT_NEAR(static_cast<double>(zeros) / 100000.0, 4.0 / 7.0, 0.009);
@@ -545,8 +553,8 @@ TEST(SamplingSupport, HoldsTheBoundaryEntry) {
 
 // flashinfer-ai/flashinfer#1049: a search between infinities never ended.
 TEST_P(Sampling, RowsOfMinusInfinity) {
-  Call call(kFloat32, 16, 1000);
-  for (std::int64_t r = 0; r < 16; ++r) {
+  Call call(kFloat32, scaled(16, 2), 1000);
+  for (std::int64_t r = 0; r < call.n; ++r) {
     Row x(1000, -kInf);
     if (r % 2 == 1)
       for (double& v : x) v = normal();
@@ -557,7 +565,7 @@ TEST_P(Sampling, RowsOfMinusInfinity) {
   for (std::int64_t k : {1, 3, 10, 999, 1000, 1001})
     for (float top_p : {1.0f, 0.99f, 0.1f}) {
       call.logits({k, top_p, 0, false});
-      for (std::int64_t r = 0; r < 16; r += 2) {
+      for (std::int64_t r = 0; r < call.n; r += 2) {
         EXPECT_TRUE(call.is_valid(r));
         EXPECT_TRUE(call.token(r) == 100 || (k > 1 && (call.token(r) == 400 || call.token(r) == 700)));
       }
@@ -575,16 +583,21 @@ TEST_P(Sampling, OrderOfTheFilters) {
       Row x = p;
       if (logits)
         for (double& v : x) v = std::log(v);
-      Draws draws(x, 100000);
+      Draws draws(x, scaled(100000, 64));
+      const double each = 1.0 / static_cast<double>(draws.n);
       const Filters f{4, 0.82f, 0, top_k_first};
       if (logits)
         draws.logits(f, 1.0, draws.indices);
       else
         draws.probs(f, draws.indices);
       std::vector<double> seen(17, 0.0);
-      for (std::int64_t i = 0; i < draws.n; ++i) seen[static_cast<std::size_t>(draws.token(i))] += 1e-5;
+      for (std::int64_t i = 0; i < draws.n; ++i) seen[static_cast<std::size_t>(draws.token(i))] += each;
       for (std::size_t i = 0; i < 17; ++i)
-        EXPECT_NEAR(seen[i], i < share.size() ? share[i] : 0.0, i < share.size() ? 0.009 : 0.0);
+        if (i >= share.size()) {
+          EXPECT_EQ(seen[i], 0.0);
+        } else if (!is_slow()) {
+          EXPECT_NEAR(seen[i], share[i], 0.009);
+        }
     }
   }
 }
@@ -661,7 +674,7 @@ TEST(SamplingZeros, AreNeverDrawn) {
 
 // abetlen/llama-cpp-python#220: values that mean "off" and values that mean "the first".
 TEST_P(Sampling, EdgeValuesOfParameters) {
-  Draws draws({1, 2, 3, 4}, 40000);
+  Draws draws({1, 2, 3, 4}, scaled(40000, 6));
   const auto call = [&](double t, std::int64_t k, double p, double m, bool first) {
     draws.logits({k, static_cast<float>(p), static_cast<float>(m), first}, t, draws.indices);
   };
@@ -674,14 +687,14 @@ TEST_P(Sampling, EdgeValuesOfParameters) {
         if (plain.empty()) {
           plain = draws.tokens.values();
           const double share[] = {0.032, 0.087, 0.237, 0.644};
-          for (std::int64_t t = 0; t < 4; ++t)
+          for (std::int64_t t = 0; t < scaled(4, 0); ++t)
             EXPECT_NEAR(
                 static_cast<double>(std::count(plain.begin(), plain.end(), static_cast<double>(t))) / 40000.0,
                 share[t], 0.015);
         }
         EXPECT_EQ(draws.tokens.values(), plain);
       }
-  const std::vector<double> always(40000, 3.0);
+  const std::vector<double> always(static_cast<std::size_t>(draws.n), 3.0);
   for (bool first : {false, true}) {
     call(1.0, 1, 1.0, 0.0, first);
     EXPECT_EQ(draws.tokens.values(), always);
@@ -700,13 +713,14 @@ TEST_P(Sampling, EdgeValuesOfParameters) {
   }
   call(kInf, 0, 1.0, 0.0, false);  // uniform
   const std::vector<double> flat = draws.tokens.values();
+  if (is_slow()) return;
   for (double t : {0.0, 1.0, 2.0, 3.0})
     EXPECT_NEAR(static_cast<double>(std::count(flat.begin(), flat.end(), t)) / 40000.0, 0.25, 0.015);
 }
 
 TEST_P(Sampling, ParametersByRowAndStateByOutput) {
-  const std::int64_t rows = 5, v = 333, n = 40;
-  Call call(kBFloat16, rows, v, n);
+  const std::int64_t rows = 5, v = 333, n = scaled(40, 8);
+  Call call(float_types().back(), rows, v, n);
   for (std::int64_t r = 0; r < rows; ++r) call.row(r, random_probs(kModel, v));
   Buffer indices(kInt64, {n}), top_k(kInt32, {rows}, 0, {3}), top_p(kFloat32, {rows}),
       min_p(kFloat32, {rows}), temperature(kFloat32, {rows});
@@ -746,7 +760,7 @@ TEST_P(Sampling, ParametersByRowAndStateByOutput) {
   for (std::int64_t i = 0; i < n; ++i) call.state(i, 99, static_cast<std::uint64_t>(i), 0);
   call.probs({}, indices);
   const std::vector<double> expected = call.tokens.values();
-  const Tensor one_seed(call.seed.tensor().data(), kInt64, {n}, {0});
+  const Tensor seeds = call.seed.tensor(), one_seed(seeds.data(), kInt64, {n}, {0}, seeds.device());
   sampling_from_probs(call.tokens, Tensor(), call.input, indices, one_seed, call.offset);
   EXPECT_EQ(call.tokens.values(), expected);
 }
@@ -793,7 +807,7 @@ MUSAIC_EVERY_TARGET(Sampling);
 
 TEST(SamplingBits, SameEverywhereAndPerRow) {
   for (std::int64_t v : {3, 33, 1001, 5000}) {
-    const std::int64_t n = 24;
+    const std::int64_t n = 6;
     Call call(kFloat32, n, v);
     call.input.fill_normal(2.0);
     for (int round = 0; round < 6; ++round) {

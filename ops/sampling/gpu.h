@@ -1,0 +1,194 @@
+// A block a row. With a small top-k the row's first entries are found in one read; without one, candidates are drawn
+// from the sums of segments and accepted by the mass before them.
+#pragma once
+
+#include "backends/backend.h"
+#include "ops/sampling/args.h"
+#include "ops/sampling/row_search.h"
+
+namespace musaic::MUSAIC_TARGET {
+namespace {
+
+template <class T, bool kLogits>
+class BlockSampler {
+  static constexpr int kWeights = kKeysOfThread * kSearchThreads / 2;  // where they lie in s.keys
+
+ public:
+  MUSAIC_FN BlockSampler(SearchShared& shared, const T* row, std::int64_t size)
+      : s_(shared), row_(shared, row, size) {}
+
+  /// The token, or -1 for an invalid row; the same in all threads.
+  MUSAIC_FN std::int64_t run(const SamplingRule& rule, const Draw& draw) {
+    if (!rule.valid) return -1;
+    const bool small_top_k = !rule.first_only && rule.top_k > 0 && rule.top_k <= 2 * search_threads();
+    const bool plain = !rule.first_only && rule.top_k == 0;
+    bool good;
+    if (small_top_k)
+      good = row_.template scan<true, !kLogits>(static_cast<int>(rule.top_k));
+    else if (plain)
+      good = row_.template scan<false, !kLogits>(0);
+    else
+      good = row_.template scan<false, false>(0);
+    if (!good) return -1;
+    row_.set_temperature(rule.inverse_temperature);
+    has_masses_ = !kLogits && (small_top_k || plain) && row_.is_unscaled();
+    least_ = kLogits ? rule.min_p : rule.min_p * row_.max();
+    if (rule.first_only) return row_.first_largest();
+    if (plain) return draw_then_accept(rule, draw);
+    return small_top_k ? draw_from_best(rule, draw) : draw_from_prefix(rule, draw);
+  }
+
+ private:
+  MUSAIC_FN std::uint64_t row_mass() {
+    return has_masses_ ? row_.segments_mass() : row_.fill_segments(EntryFilter{});
+  }
+
+  MUSAIC_FN std::int64_t draw_from_best(const SamplingRule& rule, const Draw& draw) {
+    const std::uint64_t whole_mass = rule.top_p < 1.0f && !rule.top_k_first ? row_mass() : 0;
+    const auto n = static_cast<int>(s_.count);
+    int size = 2;
+    while (size < n) size *= 2;
+    pad_keys(s_, n, size);
+    sort_keys(s_.keys, size);
+    // Two entries a thread.
+    const int first = 2 * static_cast<int>(threadIdx.x);
+    const std::uint64_t key0 = first < n ? s_.keys[first] : 0, key1 = first + 1 < n ? s_.keys[first + 1] : 0;
+    std::uint64_t w0 = first < n ? row_.weight(key_value(key0)) : 0,
+                  w1 = first + 1 < n ? row_.weight(key_value(key1)) : 0;
+    if (rule.top_p < 1.0f) {
+      const std::uint64_t to1 = block_prefix(s_, w0 + w1), to0 = to1 - w1;
+      const std::uint64_t threshold =
+          top_p_threshold(rule.top_p, rule.top_k_first ? block_max(s_, to1) : whole_mass);
+      w0 = to0 - w0 < threshold ? w0 : 0;
+      w1 = to0 < threshold ? w1 : 0;
+    }
+    w0 = passes_min_p(rule, key0) ? w0 : 0;
+    w1 = passes_min_p(rule, key1) ? w1 : 0;
+    const std::uint64_t point = draw.point(0, block_sum(s_, w0 + w1));
+    // In index order: the key's low half falls with the index. Weights go along in the upper half of s.keys.
+    sync_shared();
+    if (first < size) {
+      s_.keys[first] = first < n ? (key0 << 32) | static_cast<std::uint32_t>(first) : 0;
+      s_.keys[kWeights + first] = w0;
+    }
+    if (first + 1 < size) {
+      s_.keys[first + 1] = first + 1 < n ? (key1 << 32) | static_cast<std::uint32_t>(first + 1) : 0;
+      s_.keys[kWeights + first + 1] = w1;
+    }
+    sort_keys(s_.keys, size);
+    const std::uint64_t at0 = first < n ? s_.keys[first] : 0, at1 = first + 1 < n ? s_.keys[first + 1] : 0;
+    w0 = first < n ? s_.keys[kWeights + static_cast<int>(at0 & 0xffffffffu)] : 0;
+    w1 = first + 1 < n ? s_.keys[kWeights + static_cast<int>(at1 & 0xffffffffu)] : 0;
+    const std::uint64_t to1 = block_prefix(s_, w0 + w1), to0 = to1 - w1;
+    std::uint64_t mine = 0;
+    if (point >= to0 - w0 && point < to0) mine = at0 >> 32;
+    if (point >= to0 && point < to1) mine = at1 >> 32;
+    return key_index(block_max(s_, mine));
+  }
+
+  MUSAIC_FN bool passes_min_p(const SamplingRule& rule, std::uint64_t key) const {
+    if (rule.min_p <= 0.0f) return true;
+    const float x = key_value(key);
+    return row_.compared(x, row_.share(x)) >= least_;
+  }
+
+  MUSAIC_FN std::int64_t draw_from_prefix(const SamplingRule& rule, const Draw& draw) {
+    const std::uint64_t end = row_.end_key();
+    std::uint64_t last = row_.template reach<false>(static_cast<std::uint64_t>(rule.top_k), end);
+    if (rule.top_p < 1.0f) {
+      const std::uint64_t mass = row_.mass(rule.top_k_first ? up_to(last, 0.0f) : EntryFilter{});
+      last = row_.template reach<true>(top_p_threshold(rule.top_p, mass), last - 1);
+    }
+    return draw_from(up_to(last, filter_least(rule)), draw, 0);
+  }
+  MUSAIC_FN float filter_least(const SamplingRule& rule) const { return rule.min_p > 0.0f ? least_ : 0.0f; }
+
+  MUSAIC_FN std::int64_t draw_from(const EntryFilter& filter, const Draw& draw, int j) {
+    const std::uint64_t mass = row_.fill_segments(filter);
+    return key_index(row_.locate(draw.point(j, mass), filter));
+  }
+
+  MUSAIC_FN std::int64_t draw_then_accept(const SamplingRule& rule, const Draw& draw) {
+    const std::uint64_t mass = row_mass();
+    sync_shared();
+    for (int first = 0; first < kCandidates; first += search_warps()) {  // one a warp
+      const int j = first + search_warp();
+      const std::uint64_t candidate = row_.locate(draw.point(j % kCandidates, mass), EntryFilter{});
+      if (search_lane() == 0 && j < kCandidates) s_.chosen[j] = candidate;
+    }
+    sync_shared();
+    const bool has_top_p = rule.top_p < 1.0f;
+    const std::uint64_t threshold = has_top_p ? top_p_threshold(rule.top_p, mass) : 0;
+    // What is known of top-p's cut: it lies after `accepted`, and `rejected` lies behind it.
+    std::uint64_t accepted = ~std::uint64_t{0}, rejected = row_.end_key();
+    for (int j = 0; j < kCandidates; ++j) {
+      const std::uint64_t c = s_.chosen[j];
+      if (has_top_p && c < accepted) {
+        if (c <= rejected) continue;
+        const EntryFilter earlier{key_value(c), key_index(c), 0.0f};
+        if (row_.mass(earlier) >= threshold) {
+          rejected = c;
+          continue;
+        }
+        accepted = c;
+      }
+      if (passes_min_p(rule, c)) return key_index(c);
+    }
+    const std::uint64_t last =
+        has_top_p ? row_.template reach<true>(threshold, rejected) : row_.end_key() + 1;
+    return draw_from(up_to(last, filter_least(rule)), draw, kCandidates);
+  }
+
+  SearchShared& s_;
+  RowSearch<T, kLogits> row_;
+  bool has_masses_ = false;
+  float least_ = 0.0f;
+};
+
+template <class T, bool kLogits>
+__global__ void __launch_bounds__(kSearchThreads) sampling_kernel(const SamplingArgs a) {
+  MUSAIC_LAUNCH_BOUNDS(kSearchThreads);
+  MUSAIC_SHARED(SearchShared, shared);
+  for (std::int64_t b = blockIdx.x; b < a.num_outputs; b += gridDim.x) {
+    const std::int64_t row = a.indices.data != nullptr ? read_integer(a.indices, b) : b;
+    std::int64_t token = -1;
+    if (row < 0 || row >= a.num_rows) {
+      if (threadIdx.x == 0) raise_fault(a.bad_index, DeviceFault::kIndexOutOfRange, b, row);
+    } else {
+      const SamplingRule rule =
+          sampling_rule(read_float(a.temperature, row, a.temperature_scalar),
+                        a.top_k.data != nullptr ? read_integer(a.top_k, row) : a.top_k_scalar,
+                        read_float(a.top_p, row, a.top_p_scalar), read_float(a.min_p, row, a.min_p_scalar),
+                        a.vocab_size, a.top_k_first);
+      const auto state = [&](const VectorView& v) {
+        return v.data == nullptr ? 0 : static_cast<std::uint64_t>(read_integer(v, b));
+      };
+      token = BlockSampler<T, kLogits>(shared, row_of<const T>(a.rows, row), a.vocab_size)
+                  .run(rule, {state(a.seed), state(a.offset), state(a.subsequence)});
+    }
+    if (threadIdx.x == 0) {
+      if (a.valid.data != nullptr) write_integer(a.valid, b, token >= 0 ? 1 : 0);
+      write_integer(a.tokens, b, token >= 0 ? token : 0);
+    }
+  }
+}
+
+template <bool kLogits>
+void sample(const SamplingArgs& a, Stream stream) {
+  const auto blocks = static_cast<unsigned>(a.num_outputs < 65535 ? a.num_outputs : 65535);
+  const int threads =
+      a.vocab_size <= 8192 ? 128 : kSearchThreads;  // any power of two of warps gives the same tokens
+  if (a.dtype == FloatKind::kF32)
+    MUSAIC_LAUNCH((sampling_kernel<float, kLogits>), blocks, threads, 0, stream, a);
+  else if (a.dtype == FloatKind::kF16)
+    MUSAIC_LAUNCH((sampling_kernel<Half, kLogits>), blocks, threads, 0, stream, a);
+  else
+    MUSAIC_LAUNCH((sampling_kernel<BFloat16, kLogits>), blocks, threads, 0, stream, a);
+}
+
+}  // namespace
+
+void sampling_from_logits(const SamplingArgs& a, Stream stream) { sample<true>(a, stream); }
+void sampling_from_probs(const SamplingArgs& a, Stream stream) { sample<false>(a, stream); }
+
+}  // namespace musaic::MUSAIC_TARGET
