@@ -79,7 +79,7 @@ MUSAIC_FN void pad_keys(SearchShared& s, int n, int size) {
 }
 
 /// Sorts n keys, n a power of two; the largest first.
-MUSAIC_FN void sort_keys(std::uint64_t* keys, int n) {
+MUSAIC_CALLED_FN void sort_keys(std::uint64_t* keys, int n) {
   for (int width = 2; width <= n; width *= 2)
     for (int step = width / 2; step > 0; step /= 2) {
       sync_shared();
@@ -96,7 +96,7 @@ MUSAIC_FN void sort_keys(std::uint64_t* keys, int n) {
 }
 
 /// The k-th largest of the n distinct keys in s.keys, 1 <= k <= n.
-MUSAIC_FN std::uint64_t select_key(SearchShared& s, int n, int k) {
+MUSAIC_CALLED_FN std::uint64_t select_key(SearchShared& s, int n, int k) {
   const int thread = static_cast<int>(threadIdx.x);
   std::uint64_t prefix = 0;
   auto rank = static_cast<std::uint32_t>(k);
@@ -154,7 +154,7 @@ MUSAIC_FN void drop_below(SearchShared& s, std::uint64_t least) {
 }
 
 /// Drops all but the k largest of s.count keys; returns the least of those, or 0 if there are no more than k.
-MUSAIC_FN std::uint64_t keep_largest(SearchShared& s, int k) {
+MUSAIC_CALLED_FN std::uint64_t keep_largest(SearchShared& s, int k) {
   const auto n = static_cast<int>(s.count);
   if (n <= k) return 0;  // the same for all threads
   const std::uint64_t least = select_key(s, n, k);

@@ -9,6 +9,8 @@
 #include "backends/simt/kernel.h"
 
 #define MUSAIC_FN inline
+// A large function off the fast path.
+#define MUSAIC_CALLED_FN inline
 
 namespace musaic::MUSAIC_TARGET {
 

@@ -21,30 +21,19 @@ class BlockSampler {
   MUSAIC_FN std::int64_t run(const SamplingRule& rule, const Draw& draw) {
     if (!rule.valid) return -1;
     const bool small_top_k = !rule.first_only && rule.top_k > 0 && rule.top_k <= 2 * search_threads();
-    const bool plain = !rule.first_only && rule.top_k == 0;
-    bool good;
-    if (small_top_k)
-      good = row_.template scan<true, !kLogits>(static_cast<int>(rule.top_k));
-    else if (plain)
-      good = row_.template scan<false, !kLogits>(0);
-    else
-      good = row_.template scan<false, false>(0);
+    const bool good =
+        small_top_k ? row_.template scan<true>(static_cast<int>(rule.top_k)) : row_.template scan<false>(0);
     if (!good) return -1;
     row_.set_temperature(rule.inverse_temperature);
-    has_masses_ = !kLogits && (small_top_k || plain) && row_.is_unscaled();
     least_ = kLogits ? rule.min_p : rule.min_p * row_.max();
     if (rule.first_only) return row_.first_largest();
-    if (plain) return draw_then_accept(rule, draw);
+    if (rule.top_k == 0) return draw_then_accept(rule, draw);
     return small_top_k ? draw_from_best(rule, draw) : draw_from_prefix(rule, draw);
   }
 
  private:
-  MUSAIC_FN std::uint64_t row_mass() {
-    return has_masses_ ? row_.segments_mass() : row_.fill_segments(EntryFilter{});
-  }
-
   MUSAIC_FN std::int64_t draw_from_best(const SamplingRule& rule, const Draw& draw) {
-    const std::uint64_t whole_mass = rule.top_p < 1.0f && !rule.top_k_first ? row_mass() : 0;
+    const std::uint64_t whole_mass = rule.top_p < 1.0f && !rule.top_k_first ? row_.row_mass() : 0;
     const auto n = static_cast<int>(s_.count);
     int size = 2;
     while (size < n) size *= 2;
@@ -94,26 +83,26 @@ class BlockSampler {
 
   MUSAIC_FN std::int64_t draw_from_prefix(const SamplingRule& rule, const Draw& draw) {
     const std::uint64_t end = row_.end_key();
-    std::uint64_t last = row_.template reach<false>(static_cast<std::uint64_t>(rule.top_k), end);
+    std::uint64_t last = row_.reach(false, static_cast<std::uint64_t>(rule.top_k), end);
     if (rule.top_p < 1.0f) {
-      const std::uint64_t mass = row_.mass(rule.top_k_first ? up_to(last, 0.0f) : EntryFilter{});
-      last = row_.template reach<true>(top_p_threshold(rule.top_p, mass), last - 1);
+      const std::uint64_t mass = row_.fill_segments(rule.top_k_first ? up_to(last, 0.0f) : Measure{});
+      last = row_.reach(true, top_p_threshold(rule.top_p, mass), last - 1);
     }
     return draw_from(up_to(last, filter_least(rule)), draw, 0);
   }
   MUSAIC_FN float filter_least(const SamplingRule& rule) const { return rule.min_p > 0.0f ? least_ : 0.0f; }
 
-  MUSAIC_FN std::int64_t draw_from(const EntryFilter& filter, const Draw& draw, int j) {
+  MUSAIC_FN std::int64_t draw_from(const Measure& filter, const Draw& draw, int j) {
     const std::uint64_t mass = row_.fill_segments(filter);
     return key_index(row_.locate(draw.point(j, mass), filter));
   }
 
   MUSAIC_FN std::int64_t draw_then_accept(const SamplingRule& rule, const Draw& draw) {
-    const std::uint64_t mass = row_mass();
+    const std::uint64_t mass = row_.row_mass();
     sync_shared();
     for (int first = 0; first < kCandidates; first += search_warps()) {  // one a warp
       const int j = first + search_warp();
-      const std::uint64_t candidate = row_.locate(draw.point(j % kCandidates, mass), EntryFilter{});
+      const std::uint64_t candidate = row_.locate(draw.point(j % kCandidates, mass), Measure{});
       if (search_lane() == 0 && j < kCandidates) s_.chosen[j] = candidate;
     }
     sync_shared();
@@ -125,8 +114,7 @@ class BlockSampler {
       const std::uint64_t c = s_.chosen[j];
       if (has_top_p && c < accepted) {
         if (c <= rejected) continue;
-        const EntryFilter earlier{key_value(c), key_index(c), 0.0f};
-        if (row_.mass(earlier) >= threshold) {
+        if (row_.fill_segments(down_to(c)) >= threshold) {
           rejected = c;
           continue;
         }
@@ -134,14 +122,12 @@ class BlockSampler {
       }
       if (passes_min_p(rule, c)) return key_index(c);
     }
-    const std::uint64_t last =
-        has_top_p ? row_.template reach<true>(threshold, rejected) : row_.end_key() + 1;
+    const std::uint64_t last = has_top_p ? row_.reach(true, threshold, rejected) : row_.end_key() + 1;
     return draw_from(up_to(last, filter_least(rule)), draw, kCandidates);
   }
 
   SearchShared& s_;
   RowSearch<T, kLogits> row_;
-  bool has_masses_ = false;
   float least_ = 0.0f;
 };
 
