@@ -55,6 +55,24 @@ MUSAIC_FN WeightScale weight_scale(int exponent) {
           from_bits(static_cast<std::uint32_t>(n - half + 127) << 23)};
 }
 
+/// A mass * 2^-40, rounded to nearest even: by integers, since not every GPU says how its conversions round.
+MUSAIC_FN float mass_as_float(std::uint64_t mass) {
+  if (mass == 0) return 0.0f;
+  int shift = 0;
+  std::uint64_t m = mass;
+  while (m >= (std::uint64_t{1} << 24)) {
+    m >>= 1;
+    ++shift;
+  }
+  if (shift > 0) {
+    const std::uint64_t rest = mass & ((std::uint64_t{1} << shift) - 1),
+                        half = std::uint64_t{1} << (shift - 1);
+    if (rest > half || (rest == half && (m & 1) != 0)) ++m;  // 2^24 is exact too
+  }
+  return to_float(static_cast<std::int32_t>(m)) *
+         from_bits(static_cast<std::uint32_t>(shift - 40 + 127) << 23);
+}
+
 /// The sum of split weights: eight lanes of both parts.
 MUSAIC_FN std::uint64_t sum_of_parts(I32x8 high, I32x8 low) {
   std::uint64_t h = 0, l = 0;

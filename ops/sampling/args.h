@@ -17,4 +17,14 @@ struct SamplingArgs {
   FaultSink bad_index;
 };
 
+/// What top_k_renorm_probs, top_p_renorm_probs and top_k_mask_logits take.
+struct RenormArgs {
+  RowView out, rows;
+  VectorView top_k, top_p;  // no data: the scalar
+  FloatKind dtype;
+  std::int64_t num_rows, vocab_size;
+  std::int64_t top_k_scalar;
+  float top_p_scalar;
+};
+
 }  // namespace musaic

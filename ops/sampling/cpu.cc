@@ -32,6 +32,44 @@ class Sampler {
     blocks_ = (size + block_ - 1) / block_;
   }
 
+  /// Writes the row with the entries that the rule drops as 0 (or -infinity), and the others as a share of the kept mass
+  /// (or as they are).
+  void filter(const SamplingRule& rule, T* out) {
+    const bool good = scan() && rule.valid;
+    if (!kLogits && !good) {
+      const bool is_zero = rule.valid && max_ == 0.0f && numbers_;
+      for (std::int64_t i = 0; i < entries_.size; ++i)
+        MUSAIC_TARGET::store(out + i, is_zero ? 0.0f : from_bits(0x7fc00000u));
+      return;
+    }
+    rule_ = rule;
+    Place cut = kEnd;
+    if (rule.top_k > 0 && rule.top_k <= kSmallTopK) {
+      collect(rule.top_k);
+      const std::int64_t n = s_.best.sorted();
+      if (n == rule.top_k) cut = {s_.best.value(n - 1), s_.best.index(n - 1) + 1};
+    } else if (rule.top_k > 0) {
+      cut = place_after(reach<false>(static_cast<std::uint64_t>(rule.top_k), kEnd));
+    }
+    if constexpr (kLogits) {
+      write_kept(cut, out, [](F32x8 x, Mask8 kept) {
+        return select(kept | ~(x == x), x, all<F32x8>(from_bits(0xff800000u)));
+      });
+    } else {
+      scale_ = weight_scale(weight_exponent(max_));
+      if (rule.first_only)
+        cut = {max_, first_largest() + 1};
+      else if (rule.top_p < 1.0f)
+        cut = place_after(reach<true>(top_p_threshold(rule.top_p, mass(kEnd, false, nullptr)), kEnd));
+      const F32x8 sum = all<F32x8>(mass_as_float(mass(cut, false, nullptr)));
+      const WeightScale to_share = weight_scale(weight_exponent(max_) + 20);
+      write_kept(cut, out, [&](F32x8 x, Mask8 kept) {
+        const F32x8 q = (x * all<F32x8>(to_share.a)) * all<F32x8>(to_share.b);
+        return select(kept & (q >= all<F32x8>(9.09494702e-13f)), div(q, sum), all<F32x8>(0.0f));  // 2^-40
+      });
+    }
+  }
+
   /// The token, or -1 for an invalid row.
   std::int64_t run(const SamplingRule& rule, const Draw& draw) {
     if (!rule.valid || !scan()) return -1;
@@ -75,7 +113,17 @@ class Sampler {
       m = larger(s_.maxima[b], m);
     }
     max_ = largest_lane(m);
-    return !any(~good) && max_ > entries_.absent && max_ < from_bits(0x7f800000u);
+    numbers_ = !any(~good);
+    return numbers_ && max_ > entries_.absent && max_ < from_bits(0x7f800000u);
+  }
+
+  template <class F>
+  void write_kept(Place cut, T* out, F f) const {
+    entries_.each(0, entries_.size, [&](std::int64_t i, F32x8 x) {
+      const F32x8 y = f(x, before8(i, x, cut));
+      if (i + 8 <= entries_.size) return FullChunk{i}.store(out, y);
+      for (std::int64_t j = 0; i + j < entries_.size; ++j) MUSAIC_TARGET::store(out + i + j, y[j]);
+    });
   }
 
   std::int64_t first_largest() const {
@@ -315,6 +363,7 @@ class Sampler {
   SamplingRule rule_{};
   WeightScale scale_{};
   float max_ = 0.0f, least_probability_ = 0.0f;
+  bool numbers_ = false;
 };
 
 template <bool kLogits>
@@ -348,8 +397,27 @@ void sample(const SamplingArgs& a) {
   });
 }
 
+template <bool kLogits>
+void renorm(const RenormArgs& a) {
+  for_float_kind(a.dtype, [&](auto* t) {
+    using T = std::remove_pointer_t<decltype(t)>;
+    auto body = [&](std::int64_t begin, std::int64_t end) {
+      Scratch scratch;
+      for (std::int64_t r = begin; r < end; ++r)
+        Sampler<T, kLogits>(scratch, row_of<const T>(a.rows, r), a.vocab_size)
+            .filter(sampling_rule(1.0f, a.top_k.data != nullptr ? read_integer(a.top_k, r) : a.top_k_scalar,
+                                  read_float(a.top_p, r, a.top_p_scalar), 0.0f, a.vocab_size, false),
+                    row_of<T>(a.out, r));
+    };
+    cpu::parallel(a.num_rows, 1 + 8192 / (a.vocab_size + 1), body);
+  });
+}
+
 }  // namespace
 
+void top_k_renorm_probs(const RenormArgs& args, Stream) { renorm<false>(args); }
+void top_p_renorm_probs(const RenormArgs& args, Stream) { renorm<false>(args); }
+void top_k_mask_logits(const RenormArgs& args, Stream) { renorm<true>(args); }
 void sampling_from_logits(const SamplingArgs& args, Stream) { sample<true>(args); }
 void sampling_from_probs(const SamplingArgs& args, Stream) { sample<false>(args); }
 

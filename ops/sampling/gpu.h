@@ -3,8 +3,9 @@
 #pragma once
 
 #include "backends/backend.h"
+#include "device/row_search.h"
 #include "ops/sampling/args.h"
-#include "ops/sampling/row_search.h"
+#include "ops/sampling/core.h"
 
 namespace musaic::MUSAIC_TARGET {
 namespace {
@@ -16,6 +17,44 @@ class BlockSampler {
  public:
   MUSAIC_FN BlockSampler(SearchShared& shared, const T* row, std::int64_t size)
       : s_(shared), row_(shared, row, size) {}
+
+  /// Writes the row with the entries that the rule drops as 0 (or -infinity), and the others as a share of the kept mass
+  /// (or as they are).
+  MUSAIC_FN void filter(const SamplingRule& rule, T* out) {
+    const bool small_top_k = rule.top_k > 0 && rule.top_k <= 2 * search_threads();
+    const bool good = (small_top_k ? row_.template scan<true>(static_cast<int>(rule.top_k))
+                                   : row_.template scan<false>(0)) &&
+                      rule.valid;
+    std::uint64_t last = row_.end_key() + 1;
+    if (kLogits || good) {
+      if (small_top_k && static_cast<std::int64_t>(s_.count) == rule.top_k)
+        last = least_key();
+      else if (!small_top_k && rule.top_k > 0)
+        last = row_.reach(false, static_cast<std::uint64_t>(rule.top_k), row_.end_key());
+    }
+    const Measure kept = up_to(last, 0.0f);
+    if constexpr (kLogits) {
+      write(out,
+            [&](int i, float x) { return row_.keeps(kept, i, x) || !(x == x) ? x : from_bits(0xff800000u); });
+    } else {
+      if (!good) {
+        const float value =
+            rule.valid && row_.is_numbers() && row_.max() == 0.0f ? 0.0f : from_bits(0x7fc00000u);
+        write(out, [&](int, float) { return value; });
+        return;
+      }
+      if (rule.first_only)
+        last = place_key(row_.max(), row_.first_largest());
+      else if (rule.top_p < 1.0f)
+        last = row_.reach(true, top_p_threshold(rule.top_p, row_.row_mass()), row_.end_key());
+      const Measure share_of = up_to(last, 0.0f);
+      const float sum = mass_as_float(row_.fill_segments(share_of));
+      write(out, [&](int i, float x) {
+        const float q = row_.share(x);
+        return row_.keeps(share_of, i, x) && q >= 9.09494702e-13f ? div(q, sum) : 0.0f;  // 2^-40
+      });
+    }
+  }
 
   /// The token, or -1 for an invalid row; the same in all threads.
   MUSAIC_FN std::int64_t run(const SamplingRule& rule, const Draw& draw) {
@@ -32,6 +71,29 @@ class BlockSampler {
   }
 
  private:
+  /// Of s.keys.
+  MUSAIC_FN std::uint64_t least_key() {
+    std::uint64_t most = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < static_cast<int>(s_.count); i += search_threads())
+      most = ~s_.keys[i] > most ? ~s_.keys[i] : most;
+    return ~block_max(s_, most);
+  }
+
+  /// out[i] = f(i, entry); each thread writes what it has read.
+  template <class F>
+  MUSAIC_FN void write(T* out, F f) const {
+    sync_block();  // others have read what is written here, if in place
+    row_.each_vector([&](int i, const F32x8& x, bool is_full) {
+      const F32x8 y = lanes([&](int j) { return f(i + j, x[j]); });
+      if (is_full) {
+        store8(out + i, y);
+        return;
+      }
+      for (int j = 0; j < 8; ++j)
+        if (i + j < row_.size()) store(out + i + j, y[j]);
+    });
+  }
+
   MUSAIC_FN std::int64_t draw_from_best(const SamplingRule& rule, const Draw& draw) {
     const std::uint64_t whole_mass = rule.top_p < 1.0f && !rule.top_k_first ? row_.row_mass() : 0;
     const auto n = static_cast<int>(s_.count);
@@ -159,11 +221,39 @@ __global__ void __launch_bounds__(kSearchThreads) sampling_kernel(const Sampling
   }
 }
 
+template <class T, bool kLogits>
+__global__ void __launch_bounds__(kSearchThreads) renorm_kernel(const RenormArgs a) {
+  MUSAIC_LAUNCH_BOUNDS(kSearchThreads);
+  MUSAIC_SHARED(SearchShared, shared);
+  for (std::int64_t r = blockIdx.x; r < a.num_rows; r += gridDim.x) {
+    const SamplingRule rule =
+        sampling_rule(1.0f, a.top_k.data != nullptr ? read_integer(a.top_k, r) : a.top_k_scalar,
+                      read_float(a.top_p, r, a.top_p_scalar), 0.0f, a.vocab_size, false);
+    BlockSampler<T, kLogits>(shared, row_of<const T>(a.rows, r), a.vocab_size)
+        .filter(rule, row_of<T>(a.out, r));
+  }
+}
+
+unsigned row_blocks(std::int64_t rows) { return static_cast<unsigned>(rows < 65535 ? rows : 65535); }
+/// Any power of two of warps gives the same bits.
+int row_threads(std::int64_t vocab_size) { return vocab_size <= 8192 ? 128 : kSearchThreads; }
+
+template <bool kLogits>
+void renorm(const RenormArgs& a, Stream stream) {
+  const unsigned blocks = row_blocks(a.num_rows);
+  const int threads = row_threads(a.vocab_size);
+  if (a.dtype == FloatKind::kF32)
+    MUSAIC_LAUNCH((renorm_kernel<float, kLogits>), blocks, threads, 0, stream, a);
+  else if (a.dtype == FloatKind::kF16)
+    MUSAIC_LAUNCH((renorm_kernel<Half, kLogits>), blocks, threads, 0, stream, a);
+  else
+    MUSAIC_LAUNCH((renorm_kernel<BFloat16, kLogits>), blocks, threads, 0, stream, a);
+}
+
 template <bool kLogits>
 void sample(const SamplingArgs& a, Stream stream) {
-  const auto blocks = static_cast<unsigned>(a.num_outputs < 65535 ? a.num_outputs : 65535);
-  const int threads =
-      a.vocab_size <= 8192 ? 128 : kSearchThreads;  // any power of two of warps gives the same tokens
+  const unsigned blocks = row_blocks(a.num_outputs);
+  const int threads = row_threads(a.vocab_size);
   if (a.dtype == FloatKind::kF32)
     MUSAIC_LAUNCH((sampling_kernel<float, kLogits>), blocks, threads, 0, stream, a);
   else if (a.dtype == FloatKind::kF16)
@@ -174,6 +264,9 @@ void sample(const SamplingArgs& a, Stream stream) {
 
 }  // namespace
 
+void top_k_renorm_probs(const RenormArgs& a, Stream stream) { renorm<false>(a, stream); }
+void top_p_renorm_probs(const RenormArgs& a, Stream stream) { renorm<false>(a, stream); }
+void top_k_mask_logits(const RenormArgs& a, Stream stream) { renorm<true>(a, stream); }
 void sampling_from_logits(const SamplingArgs& a, Stream stream) { sample<true>(a, stream); }
 void sampling_from_probs(const SamplingArgs& a, Stream stream) { sample<false>(a, stream); }
 

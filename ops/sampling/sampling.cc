@@ -105,7 +105,69 @@ void run(const char* op, const char* rows_name, const FaultSite& site, Launcher 
   if (args.num_outputs > 0) launch(backend, launcher, check.op(), args, stream);
 }
 
+using RenormLauncher = void (*OpTable::*)(const RenormArgs&, Stream);
+
+void run_renorm(const char* op, const char* out_name, const char* rows_name, RenormLauncher launcher,
+                const Tensor& out, const Tensor& rows, const Tensor& top_k, std::int64_t top_k_scalar,
+                const Tensor& top_p, double top_p_scalar, Stream stream) {
+  Check check(op);
+  Dim num_rows("num_rows"), vocab_size("vocab_size");
+  check.tensor(rows_name, rows)
+      .dtype({kFloat32, kFloat16, kBFloat16})
+      .shape({&num_rows, &vocab_size})
+      .last_dim_contiguous()
+      .aligned();
+  check.tensor(out_name, out)
+      .dtype({rows.dtype()})
+      .shape({&num_rows, &vocab_size})
+      .last_dim_contiguous()
+      .aligned();
+  check.no_overlap(out_name, out, rows_name, rows, true);
+  if (top_k) {
+    check.tensor("top_k", top_k).dtype({kInt32, kInt64}).shape({&num_rows}).aligned();
+    check.no_overlap(out_name, out, "top_k", top_k, false);
+  }
+  if (top_p) {
+    check.tensor("top_p", top_p).dtype({kFloat32}).shape({&num_rows}).aligned();
+    check.no_overlap(out_name, out, "top_p", top_p, false);
+  }
+  check.that(top_p_scalar == top_p_scalar, "top_p_scalar", "NaN", "a number");
+  check.that(vocab_size <= kMostEntries, rows_name,
+             "rows of " + std::to_string(vocab_size.value()) + " entries",
+             "at most " + std::to_string(kMostEntries));
+  const Backend backend = enter(check.device());
+  RenormArgs args{};
+  args.out = rows_of(op, out_name, out);
+  args.rows = rows_of(op, rows_name, rows);
+  args.top_k = vector_of(top_k);
+  args.top_p = vector_of(top_p);
+  args.dtype = float_kind(rows.dtype());
+  args.num_rows = num_rows;
+  args.vocab_size = vocab_size;
+  args.top_k_scalar = top_k_scalar;
+  args.top_p_scalar = static_cast<float>(top_p_scalar);
+  if (args.num_rows > 0 && args.vocab_size > 0) launch(backend, launcher, check.op(), args, stream);
+}
+
 }  // namespace
+
+void top_k_renorm_probs(const Tensor& renorm_probs, const Tensor& probs, const Tensor& top_k,
+                        std::int64_t top_k_scalar, Stream stream) {
+  run_renorm("top_k_renorm_probs", "renorm_probs", "probs", &OpTable::top_k_renorm_probs, renorm_probs, probs,
+             top_k, top_k_scalar, Tensor(), 1.0, stream);
+}
+
+void top_p_renorm_probs(const Tensor& renorm_probs, const Tensor& probs, const Tensor& top_p,
+                        double top_p_scalar, Stream stream) {
+  run_renorm("top_p_renorm_probs", "renorm_probs", "probs", &OpTable::top_p_renorm_probs, renorm_probs, probs,
+             Tensor(), 0, top_p, top_p_scalar, stream);
+}
+
+void top_k_mask_logits(const Tensor& mask_logits, const Tensor& logits, const Tensor& top_k,
+                       std::int64_t top_k_scalar, Stream stream) {
+  run_renorm("top_k_mask_logits", "mask_logits", "logits", &OpTable::top_k_mask_logits, mask_logits, logits,
+             top_k, top_k_scalar, Tensor(), 1.0, stream);
+}
 
 void sampling_from_logits(const Tensor& tokens, const Tensor& valid, const Tensor& logits,
                           const Tensor& indices, const Tensor& seed, const Tensor& offset,

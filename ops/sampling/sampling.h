@@ -68,7 +68,39 @@ void sampling_from_probs(const Tensor& tokens, const Tensor& valid, const Tensor
                          double min_p_scalar = 0, bool top_k_first = false, Stream stream = {},
                          Workspace workspace = {});
 
-/// Scratch memory that the two operators need for B outputs over V entries; 0 on the CPU.
+/// renorm_probs = p / sum of the kept p for the first k entries of the order, 0 elsewhere.
+///
+/// \param renorm_probs  [B, V], dtype of `probs`, last dimension contiguous; may be the very same view as `probs`
+/// \param probs         [B, V], float32, float16 or bfloat16, entries >= 0 of any sum, last dimension contiguous, rows may
+///                      be strided; V <= 2^22
+/// \param top_k         [B], int32 or int64, any stride; no tensor: `top_k_scalar`; <= 0 or >= V: all entries
+///
+/// Tier: exact. Weights, order and edge values are those of sampling_from_probs. An entry is kept iff it is among the
+/// first k and has a weight; q = p * 2^-E, S = the kept mass * 2^-40 rounded to float32, out = q / S rounded to float32,
+/// then to the dtype. A row with a NaN, a negative or an infinite entry, or a NaN parameter, gives NaNs in that row alone;
+/// one without a positive entry gives zeros. B = 0 writes nothing.
+void top_k_renorm_probs(const Tensor& renorm_probs, const Tensor& probs, const Tensor& top_k = {},
+                        std::int64_t top_k_scalar = 0, Stream stream = {});
+
+/// As top_k_renorm_probs, for the entries that top-p keeps: those before which the mass is below
+/// max(1, ceil(top_p * mass)).
+///
+/// \param top_p  [B], float32, any stride; no tensor: `top_p_scalar`; >= 1: all entries, <= 0: the first of the order
+void top_p_renorm_probs(const Tensor& renorm_probs, const Tensor& probs, const Tensor& top_p = {},
+                        double top_p_scalar = 1, Stream stream = {});
+
+/// mask_logits = logits for the first k entries of the order, -infinity elsewhere.
+///
+/// \param mask_logits  [B, V], dtype of `logits`, last dimension contiguous; may be the very same view as `logits`
+/// \param logits       [B, V], float32, float16 or bfloat16, last dimension contiguous, rows may be strided; V <= 2^22
+/// \param top_k        [B], int32 or int64, any stride; no tensor: `top_k_scalar`; <= 0 or >= V: all entries
+///
+/// Tier: exact. Infinities are values like others. A NaN is no entry of the order and stays a NaN, so that a later
+/// softmax tells of it.
+void top_k_mask_logits(const Tensor& mask_logits, const Tensor& logits, const Tensor& top_k = {},
+                       std::int64_t top_k_scalar = 0, Stream stream = {});
+
+/// Scratch memory that the two sampling operators need for B outputs over V entries; 0 on the CPU.
 std::int64_t sampling_workspace_bytes(std::int64_t num_outputs, std::int64_t vocab_size, Device device = {});
 
 }  // namespace musaic

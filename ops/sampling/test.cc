@@ -720,7 +720,7 @@ TEST_P(Sampling, EdgeValuesOfParameters) {
 
 TEST_P(Sampling, ParametersByRowAndStateByOutput) {
   const std::int64_t rows = 5, v = 333, n = scaled(40, 8);
-  Call call(float_types().back(), rows, v, n);
+  Call call(is_slow() ? kFloat32 : kBFloat16, rows, v, n);  // one simulated GPU has no bfloat16
   for (std::int64_t r = 0; r < rows; ++r) call.row(r, random_probs(kModel, v));
   Buffer indices(kInt64, {n}), top_k(kInt32, {rows}, 0, {3}), top_p(kFloat32, {rows}),
       min_p(kFloat32, {rows}), temperature(kFloat32, {rows});
@@ -827,6 +827,170 @@ TEST(SamplingBits, SameEverywhereAndPerRow) {
       EXPECT_EQ(one.get(0), call.tokens.get(r));
     }
   }
+}
+
+/// float32 sums of weights, rounded to nearest even.
+float mass_as_float(reference::BigInteger mass) {
+  int shift = 0;
+  while ((mass >> shift) >= (1 << 24)) ++shift;
+  auto m = static_cast<std::int64_t>(mass >> shift);
+  const reference::BigInteger rest = mass - (static_cast<reference::BigInteger>(m) << shift),
+                              half = shift > 0 ? reference::BigInteger{1} << (shift - 1) : 1;
+  if (rest > half || (rest == half && m % 2 != 0)) ++m;
+  return static_cast<float>(std::ldexp(static_cast<double>(m), shift - 40));
+}
+
+class Renorm : public OnTarget {};
+
+TEST_P(Renorm, IsTheShareOfTheKeptMass) {
+  for (DType dtype : float_types())
+    for (std::int64_t v : {1, 2, 3, 7, 8, 9, 33, 100, 513, 1000, 4097, 9001})
+      for (int shape = 0; shape < kShapes; ++shape) {
+        if (v > 4000 && shape % 3 != uniform_int(0, 2)) continue;
+        if (is_slow() && (v > 8192 || uniform_int(0, 2 * kShapes - 1) != 0)) continue;
+        const std::int64_t rows = scaled(3, 1);
+        Buffer in(dtype, {rows, v}, uniform_int(0, 7)), out(dtype, {rows, v}, uniform_int(0, 7)),
+            top_k(kInt64, {rows}), top_p(kFloat32, {rows}, 0, {2});
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const Row p = random_probs(static_cast<Shape>(shape), v);
+          for (std::int64_t i = 0; i < v; ++i) {
+            const double x = p[static_cast<std::size_t>(i)];
+            in.set(r * v + i, dtype == kFloat16 ? std::min(x, 6e4) : x);
+          }
+        }
+        for (bool by_mass : {false, true}) {
+          std::vector<Filters> filters(static_cast<std::size_t>(rows));
+          for (Filters& f : filters) {
+            f = random_filters(v);
+            f.min_p = 0;
+            f.top_k_first = false;
+            if (by_mass)
+              f.top_k = 0;
+            else
+              f.top_p = 1.0f;
+          }
+          top_k.fill([&](std::int64_t r) {
+            return static_cast<double>(filters[static_cast<std::size_t>(r)].top_k);
+          });
+          top_p.fill([&](std::int64_t r) { return filters[static_cast<std::size_t>(r)].top_p; });
+          out.poison();
+          if (by_mass)
+            top_p_renorm_probs(out, in, top_p);
+          else
+            top_k_renorm_probs(out, in, top_k);
+          for (std::int64_t r = 0; r < rows; ++r) {
+            std::vector<float> p;
+            Row values;
+            for (std::int64_t i = 0; i < v; ++i) {
+              values.push_back(in.get(r * v + i));
+              p.push_back(static_cast<float>(values.back()));
+            }
+            const float max = *std::max_element(p.begin(), p.end());
+            const int exponent = max > 0 ? reference::weight_exponent(max) : 0;
+            const auto w = reference::weights(p, exponent);
+            const auto kept = reference::support(values, p, w, filters[static_cast<std::size_t>(r)]);
+            reference::BigInteger mass = 0;
+            for (std::size_t i = 0; i < w.size(); ++i)
+              if (kept[i]) mass += w[i];
+            const float sum = mass_as_float(mass);
+            for (std::int64_t i = 0; i < v; ++i) {
+              const auto at = static_cast<std::size_t>(i);
+              const float share = kept[at] ? std::ldexp(p[at], -exponent) / sum : 0.0f;
+              ASSERT_EQ(out.get(r * v + i), round_to(dtype, share))
+                  << to_string(dtype) << " V=" << v << " shape " << shape << " entry " << i << " top_k "
+                  << filters[static_cast<std::size_t>(r)].top_k << " top_p "
+                  << filters[static_cast<std::size_t>(r)].top_p;
+            }
+          }
+          out.expect_guards_intact("out");
+        }
+      }
+}
+
+TEST_P(Renorm, MaskKeepsTheFirstK) {
+  for (DType dtype : float_types())
+    for (std::int64_t v : {1, 5, 33, 1000, 9001}) {
+      Buffer in(dtype, {2, v}, uniform_int(0, 7)), out(dtype, {2, v});
+      in.fill([&](std::int64_t i) {
+        return i % 11 == 3 ? -kInf : i % 501 == 400 ? kInf : std::floor(4 * normal()) / 2;
+      });
+      if (v > 100) in.set(17, kNan);
+      for (std::int64_t k : {std::int64_t{1}, one_of<std::int64_t>({2, 7, 50}),
+                             one_of<std::int64_t>({900, 3000, v - 1}), one_of<std::int64_t>({0, v, kHuge})}) {
+        if (is_slow() && uniform_int(0, 2) != 0) continue;
+        out.poison();
+        top_k_mask_logits(out, in, Tensor(), k);
+        for (std::int64_t r = 0; r < 2; ++r) {
+          Row x;
+          for (std::int64_t i = 0; i < v; ++i) x.push_back(in.get(r * v + i));
+          Row order = x;
+          for (double& value : order) value = value == value ? value : -kInf;
+          const auto places = reference::total_order(order);
+          Row expected(x.size(), -kInf);
+          for (std::int64_t i = 0; i < v && (k <= 0 || i < k); ++i) {
+            const auto at = static_cast<std::size_t>(places[static_cast<std::size_t>(i)]);
+            expected[at] = x[at];
+          }
+          for (std::int64_t i = 0; i < v; ++i) {
+            const double y = out.get(r * v + i), value = x[static_cast<std::size_t>(i)];
+            ASSERT_TRUE(value == value ? y == expected[static_cast<std::size_t>(i)] : y != y)
+                << to_string(dtype) << " V=" << v << " k=" << k << " entry " << i << ": " << y;
+          }
+        }
+      }
+    }
+}
+
+TEST_P(Renorm, BadRowsStayAloneAndRowsMayBeWrittenInPlace) {
+  const std::int64_t v = 300;
+  const double bad[] = {kNan, -0.5, kInf};
+  for (int kind = 0; kind < 4; ++kind) {
+    Buffer in(kFloat32, {3, v}), out(kFloat32, {3, v}), in_place(kFloat32, {3, v});
+    in.fill([](std::int64_t) { return std::exp(normal()); });
+    if (kind < 3)
+      in.set(v + 123, bad[kind]);
+    else
+      for (std::int64_t i = 0; i < v; ++i) in.set(v + i, 0.0);
+    in_place.fill([&](std::int64_t i) { return in.get(i); });
+    top_p_renorm_probs(out, in, Tensor(), 0.7);
+    const Tensor view = in_place.tensor();
+    top_p_renorm_probs(view, view, Tensor(), 0.7);
+    EXPECT_EQ(out.bytes(), in_place.bytes());
+    double sums[3] = {};
+    for (std::int64_t i = 0; i < 3 * v; ++i) sums[i / v] += out.get(i);
+    EXPECT_NEAR(sums[0], 1.0, 1e-5);
+    EXPECT_NEAR(sums[2], 1.0, 1e-5);
+    for (std::int64_t i = v; i < 2 * v; ++i) {
+      const double y = out.get(i);
+      EXPECT_TRUE(kind < 3 ? y != y : y == 0.0);
+    }
+  }
+  Buffer none(kFloat32, {0, v}), rows(kFloat32, {2, v}), top_p(kFloat32, {2});
+  top_k_renorm_probs(none, none, Tensor(), 5);
+  rows.fill([](std::int64_t) { return 1.0; });
+  top_p.set(0, 0.5);
+  top_p.set(1, kNan);
+  Buffer out(kFloat32, {2, v});
+  top_p_renorm_probs(out, rows, top_p);
+  EXPECT_EQ(out.get(0), static_cast<double>(1.0f / 150.0f));
+  EXPECT_EQ(out.get(150), 0.0);  // ties go by index
+  EXPECT_TRUE(out.get(v) != out.get(v));
+}
+
+MUSAIC_EVERY_TARGET(Renorm);
+
+TEST(RenormErrors, NameTheArgument) {
+  Buffer probs(kFloat32, {2, 8}), out(kFloat32, {2, 8}), narrow(kFloat32, {2, 7}), half(kFloat16, {2, 8}),
+      k3(kInt32, {3}), p64(kFloat64, {2});
+  probs.fill_normal();
+  expect_error([&] { top_k_renorm_probs(narrow, probs); },
+               {"top_k_renorm_probs: renorm_probs: shape [2, 7]"});
+  expect_error([&] { top_p_renorm_probs(half, probs); },
+               {"top_p_renorm_probs: renorm_probs: dtype float16", "float32"});
+  expect_error([&] { top_k_renorm_probs(out, probs, k3); }, {"top_k_renorm_probs: top_k: shape [3]"});
+  expect_error([&] { top_p_renorm_probs(out, probs, p64); }, {"top_p_renorm_probs: top_p: dtype float64"});
+  expect_error([&] { top_p_renorm_probs(out, probs, Tensor(), kNan); },
+               {"top_p_renorm_probs: top_p_scalar: NaN"});
 }
 
 TEST(SamplingErrors, NameTheArgument) {

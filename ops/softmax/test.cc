@@ -51,6 +51,7 @@ TEST_P(Softmax, IsTheRoundedQuotientOfItsWeights) {
     for (DType out_dtype : float_types())
       for (std::int64_t n : kSizes) {
         if (n > 3000 && dtype != out_dtype) continue;
+        if (is_slow() && (n > 9000 || uniform_int(0, 3) != 0)) continue;
         const std::int64_t rows = n > 3000 ? 1 : 3;
         Buffer in(dtype, {rows, n}, uniform_int(0, 7)), out(out_dtype, {rows, n}, uniform_int(0, 7)),
             t(kFloat32, {rows}, 0, {2});
@@ -180,7 +181,8 @@ TEST_P(Softmax, TemperatureEdges) {
 }
 
 TEST_P(Softmax, InPlaceStridedAndEmpty) {
-  Buffer in(kBFloat16, {6, 45}, 1, {50, 1}), out(kBFloat16, {6, 45});
+  const DType dtype = float_types().back();
+  Buffer in(dtype, {6, 45}, 1, {50, 1}), out(dtype, {6, 45});
   in.fill_normal(4.0);
   softmax(out, in);
   softmax(in, in);
@@ -196,7 +198,8 @@ MUSAIC_EVERY_TARGET(Softmax);
 TEST(SoftmaxBits, SameEverywhereAndPerRow) {
   for (DType dtype : float_types())
     for (std::int64_t n : {1, 64, 255, 8193, 20000}) {
-      Buffer in(dtype, {33, n});
+      if (n > 255 && dtype == kFloat16) continue;
+      Buffer in(dtype, {n > 255 ? 3 : 9, n});
       in.fill_normal(3.0);
       std::vector<unsigned char> batch;
       expect_same_bytes_everywhere([&] {
@@ -205,10 +208,10 @@ TEST(SoftmaxBits, SameEverywhereAndPerRow) {
         return batch = out.bytes();
       });
       Buffer one(dtype, {1, n});
-      softmax(one, in.tensor().slice(0, 17, 18), Tensor(), 0.7);
+      softmax(one, in.tensor().slice(0, 2, 3), Tensor(), 0.7);
       const std::vector<unsigned char> alone = one.bytes();
       EXPECT_TRUE(std::equal(alone.begin(), alone.end(),
-                             batch.begin() + static_cast<std::ptrdiff_t>(17 * alone.size())));
+                             batch.begin() + static_cast<std::ptrdiff_t>(2 * alone.size())));
     }
 }
 

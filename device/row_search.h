@@ -3,7 +3,6 @@
 #pragma once
 
 #include "device/block_search.h"
-#include "ops/sampling/core.h"
 
 namespace musaic::MUSAIC_TARGET {
 
@@ -57,6 +56,13 @@ class RowSearch {
     return kKeysOfThread * static_cast<std::uint32_t>(search_threads());
   }
   MUSAIC_FN float max() const { return max_; }
+  MUSAIC_FN int size() const { return size_; }
+  /// Of a scanned row: neither a NaN nor a negative probability.
+  MUSAIC_FN bool is_numbers() const { return is_numbers_; }
+  /// Whether an entry stands before the measure's place.
+  MUSAIC_FN bool keeps(const Measure& m, int i, float x) const {
+    return x > m.value || (x == m.value && i < m.index);
+  }
   MUSAIC_FN void set_temperature(float inverse) { inverse_temperature_ = inverse; }
 
   /// Reads the row: its maximum, and whether it can be drawn from, which is returned. With kBest also its first k entries
@@ -108,10 +114,9 @@ class RowSearch {
       drop_below(s, least);
       keep_largest(s, k);
     }
-    // Together: a bad row is above every maximum.
-    const std::uint64_t largest = block_max(s, good ? order_key(m) : ~std::uint64_t{0});
-    max_ = value_of_key(static_cast<std::uint32_t>(largest));
-    if (!(largest >> 32 == 0 && max_ > lowest && max_ < from_bits(0x7f800000u))) return false;
+    max_ = value_of_key(static_cast<std::uint32_t>(block_max(s, order_key(m))));
+    is_numbers_ = block_max(s, good ? 0 : 1) == 0;
+    if (!(is_numbers_ && max_ > lowest && max_ < from_bits(0x7f800000u))) return false;
     if constexpr (!kLogits) {
       const int n = -weight_exponent(max_), half = n >> 1;
       scale_a_ = from_bits(static_cast<std::uint32_t>(half + 127) << 23);
@@ -170,16 +175,21 @@ class RowSearch {
     return reach_from(*this, is_mass, target, end);
   }
 
-  /// f(index, entry) for all entries, shared by the threads.
+  /// f(index of the first, eight entries, whether all eight are the row's), shared by the threads.
+  template <class F>
+  MUSAIC_FN void each_vector(F f) const {
+#pragma unroll 1
+    for (int i = 8 * static_cast<int>(threadIdx.x); i < size_; i += 8 * search_threads())
+      f(i, load_entries(i), i + 8 <= size_);
+  }
+  /// f(index, entry) for all entries.
   template <class F>
   MUSAIC_FN void each(F f) const {
-#pragma unroll 1
-    for (int i = 8 * static_cast<int>(threadIdx.x); i < size_; i += 8 * search_threads()) {
-      const F32x8 x = load_entries(i);
+    each_vector([&](int i, const F32x8& x, bool) {
 #pragma unroll
       for (int j = 0; j < 8; ++j)
         if (i + j < size_) f(i + j, x[j]);
-    }
+    });
   }
 
   SearchShared& s;
@@ -340,7 +350,7 @@ class RowSearch {
       return;
     }
     const float q = share(x);
-    if ((x > m.value || (x == m.value && i < m.index)) && compared(x, q) >= m.least && i < size_) sum.add(q);
+    if (keeps(m, i, x) && compared(x, q) >= m.least && i < size_) sum.add(q);
   }
 
   MUSAIC_FN void raise_bound(float largest_of_thread, int k, std::uint64_t& least, float& least_value) const {
@@ -433,7 +443,7 @@ class RowSearch {
 
   const T* row_;
   int size_, tiles_, segments_, rounds_, bound_warps_;
-  bool is_wide_, has_masses_ = false;
+  bool is_wide_, has_masses_ = false, is_numbers_ = false;
   float max_ = 0.0f, inverse_temperature_ = 1.0f, scale_a_ = 1.0f, scale_b_ = 1.0f;
 };
 
