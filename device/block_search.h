@@ -174,7 +174,7 @@ MUSAIC_FN std::uint32_t bound_of_largest(SearchShared& s, std::uint32_t v, int k
       v = (other > v) == keep_larger ? other : v;
     }
   std::uint32_t mine = exchange_from(v, (k + warps - 1) / warps - 1);
-  mine = search_warp() < warps ? mine : 0xffffffffu;
+  mine = search_warp() < warps ? mine : ~std::uint32_t{0};
   return static_cast<std::uint32_t>(
       fold_warps(s, mine, [](std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }));
 }

@@ -12,12 +12,10 @@ inline constexpr int kSearchSegments = 512;                 // at most; a warp's
 
 /// An entry's place in the total order, larger is earlier: value descending, then index ascending.
 MUSAIC_FN std::uint64_t place_key(float x, int index) {
-  return (std::uint64_t{order_key(x)} << 32) | (0xffffffffu - static_cast<std::uint32_t>(index));
+  return (std::uint64_t{order_key(x)} << 32) | ~static_cast<std::uint32_t>(index);
 }
 MUSAIC_FN float key_value(std::uint64_t key) { return value_of_key(static_cast<std::uint32_t>(key >> 32)); }
-MUSAIC_FN int key_index(std::uint64_t key) {
-  return static_cast<int>(0xffffffffu - static_cast<std::uint32_t>(key));
-}
+MUSAIC_FN int key_index(std::uint64_t key) { return static_cast<int>(~static_cast<std::uint32_t>(key)); }
 
 /// Entries and what each of them counts: the weights of those before a place that pass min-p, or 1 for each that equals
 /// the place's value and stands before it. One text for both, chosen at run time: the code is large when inlined.

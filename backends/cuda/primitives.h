@@ -12,7 +12,7 @@
 
 #define MUSAIC_FN __device__ __forceinline__
 // A large function off the fast path.
-#define MUSAIC_CALLED_FN __device__ __noinline__
+#define MUSAIC_CALLED_FN inline __device__ __noinline__
 
 #include "backends/gpu_dialect.h"
 

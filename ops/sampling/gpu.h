@@ -128,8 +128,8 @@ class BlockSampler {
     }
     sort_keys(s_.keys, size);
     const std::uint64_t at0 = first < n ? s_.keys[first] : 0, at1 = first + 1 < n ? s_.keys[first + 1] : 0;
-    w0 = first < n ? s_.keys[kWeights + static_cast<int>(at0 & 0xffffffffu)] : 0;
-    w1 = first + 1 < n ? s_.keys[kWeights + static_cast<int>(at1 & 0xffffffffu)] : 0;
+    w0 = first < n ? s_.keys[kWeights + static_cast<int>(static_cast<std::uint32_t>(at0))] : 0;
+    w1 = first + 1 < n ? s_.keys[kWeights + static_cast<int>(static_cast<std::uint32_t>(at1))] : 0;
     const std::uint64_t to1 = block_prefix(s_, w0 + w1), to0 = to1 - w1;
     std::uint64_t mine = 0;
     if (point >= to0 - w0 && point < to0) mine = at0 >> 32;
