@@ -1,4 +1,4 @@
-// Sums, selections and sorts by a block, for GPU forms that search rows. A block has a power of two of warps, 4 to 16,
+// Sums, selections and sorts by a block, for GPU forms that search rows. A block has a power of two of warps, 4 to 32,
 // all of whose threads call each function; what a function leaves in shared memory may be read without a barrier of the
 // caller's.
 #pragma once
@@ -7,16 +7,16 @@
 
 namespace musaic::MUSAIC_TARGET {
 
-inline constexpr int kSearchThreads = 512;  // at most
-inline constexpr int kKeysOfThread = 4;     // that the block can hold, times its threads
+inline constexpr int kSearchThreads = 1024;  // at most
+inline constexpr int kKeysOfThread = 2;      // that the block can hold, times its threads
 
 /// What the block shares; within the 28 KB of the smallest target.
 struct SearchShared {
   std::uint64_t keys[kKeysOfThread * kSearchThreads];
-  std::uint32_t bins[1040];
+  std::uint32_t bins[1040];  // after the keys, so that both can be one array of 5136 bins
   std::uint64_t segments[512];
   std::uint64_t of_warp[kSearchThreads / 32];
-  std::uint64_t chosen[9];
+  std::uint64_t chosen[8];
   std::uint32_t count, found;
 };
 

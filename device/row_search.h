@@ -32,6 +32,15 @@ MUSAIC_FN Measure up_to(std::uint64_t key, float least) {
 /// The weights of the entries whose key is larger.
 MUSAIC_FN Measure down_to(std::uint64_t key) { return {key_value(key), key_index(key), 0.0f, false}; }
 
+/// Keys of values.
+struct ValueRange {
+  std::uint32_t low, high;
+};
+/// The entry where a measure is reached, and the measure up to it.
+struct Reached {
+  std::uint64_t key, measure;
+};
+
 template <class T, bool kLogits>
 class RowSearch {
  public:
@@ -66,8 +75,11 @@ class RowSearch {
   /// Reads the row: its maximum, and whether it can be drawn from, which is returned. With kBest also its first k entries
   /// into s.keys, in any order, s.count of them. Of probabilities also the masses of the segments, right if
   /// has_masses().
-  template <bool kBest>
-  MUSAIC_FN bool scan(int k) {
+  ///
+  /// With kGuide, for probabilities: a histogram of their weights, which tells where a mass is reached to within a few
+  /// entries' worth. Entries below `skip` are left out of it.
+  template <bool kBest, bool kGuide = false>
+  MUSAIC_FN bool scan(int k, float skip = 0.0f) {
     const float lowest = absent();
     float m = lowest;
     bool good = true;
@@ -76,6 +88,12 @@ class RowSearch {
     if constexpr (kBest) {
       sync_shared();
       if (threadIdx.x == 0) s.count = 0;
+      sync_shared();
+    }
+    std::uint32_t* const guide = guide_bins();
+    if constexpr (kGuide) {
+      sync_shared();
+      for (int b = static_cast<int>(threadIdx.x); b <= kGuideBins; b += search_threads()) guide[b] = 0;
       sync_shared();
     }
     WeightSum sum;
@@ -94,6 +112,12 @@ class RowSearch {
             good = good && x[v][j] >= lowest;  // neither a NaN nor a negative probability
             m = larger(x[v][j], m);
             if constexpr (!kLogits) sum.add(smaller(x[v][j], 1.0f));
+            if constexpr (kGuide) {
+              // 2^30 to a share: sums below 4 fit.
+              if (x[v][j] >= skip && x[v][j] <= 1.0f)
+                atomicAdd(&guide[guide_bin(x[v][j])],
+                          static_cast<std::uint32_t>(to_int(x[v][j] * 1073741824.0f)));
+            }
           }
         if constexpr (kBest) {
           if (k <= 32 * bound_warps_ && (tile & (tile + 1)) == 0) raise_bound(m, k, least, least_value);
@@ -122,6 +146,54 @@ class RowSearch {
       has_masses_ = n == 0;
     }
     return true;
+  }
+
+  /// Turns the guide into sums: of all bins from each one on. Returns whether it can be used: the row is scaled by 1 and
+  /// its mass is below 4.
+  MUSAIC_FN bool sum_guide(std::uint64_t mass) {
+    std::uint32_t* const guide = guide_bins();
+    const int each = (kGuideBins + search_threads()) / search_threads();
+    const int top = kGuideBins - static_cast<int>(threadIdx.x) * each;  // this thread's bins, downwards
+    sync_shared();
+    std::uint64_t sum = 0;
+    for (int q = 0; q < each; ++q) sum += top - q >= 0 ? guide[top - q] : 0;
+    std::uint64_t up_to = block_prefix(s, sum) - sum;
+    for (int q = 0; q < each; ++q)
+      if (top - q >= 0) {
+        up_to += guide[top - q];
+        guide[top - q] = static_cast<std::uint32_t>(up_to);
+      }
+    sync_shared();
+    return scale_a_ * scale_b_ == 1.0f && mass < (std::uint64_t{4} << 40) - (std::uint64_t{1} << 32);
+  }
+  /// Whether the mass before an entry is below a threshold: 1, 0, or -1 if the guide cannot tell.
+  MUSAIC_FN int guide_says(float x, std::uint64_t threshold, float skip, std::uint64_t mass) const {
+    if (x < skip) {
+      // Before it comes at least all but what was left out.
+      const std::uint64_t left_out = static_cast<std::uint64_t>(size_) * (weight(skip) + 1);
+      return mass >= threshold + left_out ? 0 : -1;
+    }
+    const std::uint32_t* const guide = guide_bins();
+    const int bin = guide_bin(x);
+    const std::uint64_t from = guide[bin], above = bin < kGuideBins ? guide[bin + 1] : 0;
+    if (((from + static_cast<std::uint64_t>(size_)) << 10) < threshold) return 1;
+    return (above << 10) >= threshold ? 0 : -1;
+  }
+  /// Keys of values between which the mass of a threshold is reached, if the guide knows; it need not be right.
+  MUSAIC_FN ValueRange guide_range(std::uint64_t threshold) const {
+    const std::uint32_t* const guide = guide_bins();
+    std::uint64_t last = 0, first = 0;  // 1 + the highest bins where the mass may and must have been reached
+    for (int b = static_cast<int>(threadIdx.x); b <= kGuideBins; b += search_threads()) {
+      const std::uint64_t from = guide[b];
+      if (((from + static_cast<std::uint64_t>(size_)) << 10) >= threshold)
+        last = static_cast<std::uint64_t>(b) + 1;
+      if ((from << 10) >= threshold) first = static_cast<std::uint64_t>(b) + 1;
+    }
+    first = block_max(s, first);
+    last = block_max(s, last);
+    if (first == 0 || last == 0) return {0, 0};
+    return {order_key(bin_floor(static_cast<int>(first) - 1)),
+            order_key(bin_floor(static_cast<int>(last))) - 1};
   }
 
   /// A share of the largest possible weight, in [0, 1].
@@ -168,17 +240,22 @@ class RowSearch {
 
   /// Key of the first entry of the order up to which the count (or the mass) of the entries above absent() reaches
   /// `target`, if it comes before `end`; else the key next before `end` in the order.
-  MUSAIC_FN std::uint64_t reach(bool is_mass, std::uint64_t target, std::uint64_t end) {
+  /// `hint`, if not empty, is a range of values where it is likely.
+  MUSAIC_FN Reached reach(bool is_mass, std::uint64_t target, std::uint64_t end, ValueRange hint = {0, 0}) {
     has_masses_ = false;
-    return reach_from(*this, is_mass, target, end);
+    return reach_from(*this, is_mass, target, end, hint);
   }
 
   /// f(index of the first, eight entries, whether all eight are the row's), shared by the threads.
   template <class F>
   MUSAIC_FN void each_vector(F f) const {
+    const int step = 8 * search_threads();
 #pragma unroll 1
-    for (int i = 8 * static_cast<int>(threadIdx.x); i < size_; i += 8 * search_threads())
-      f(i, load_entries(i), i + 8 <= size_);
+    for (int i = 8 * static_cast<int>(threadIdx.x); i < size_; i += 2 * step) {
+      const F32x8 x = load_entries(i), y = load_entries(i + step);  // two reads under way
+      f(i, x, i + 8 <= size_);
+      if (i + step < size_) f(i + step, y, i + step + 8 <= size_);
+    }
   }
   /// f(index, entry) for all entries.
   template <class F>
@@ -193,6 +270,17 @@ class RowSearch {
   SearchShared& s;
 
  private:
+  /// 128 bins an octave from 2^-40 to 1, by a float's upper bits.
+  static constexpr int kGuideBins = 40 * 128;
+  MUSAIC_FN std::uint32_t* guide_bins() const { return reinterpret_cast<std::uint32_t*>(s.keys); }
+  static MUSAIC_FN int guide_bin(float x) {
+    const int bin = static_cast<int>(as_bits(x) >> 16) - ((127 - 40) << 7);
+    return bin > 0 ? bin : 0;
+  }
+  static MUSAIC_FN float bin_floor(int bin) {
+    return from_bits(static_cast<std::uint32_t>(bin + ((127 - 40) << 7)) << 16);
+  }
+
   // These take the search by value, so that a kernel can keep its own in registers.
   static MUSAIC_CALLED_FN std::uint64_t segment_sums(const RowSearch r, const Measure m) {
     return r.sum_segments(m);
@@ -201,9 +289,9 @@ class RowSearch {
                                                            const Measure m) {
     return r.find_in_segments(point, m);
   }
-  static MUSAIC_CALLED_FN std::uint64_t reach_from(const RowSearch r, bool is_mass, std::uint64_t target,
-                                                   std::uint64_t end) {
-    return r.find_reach(is_mass, target, end);
+  static MUSAIC_CALLED_FN Reached reach_from(const RowSearch r, bool is_mass, std::uint64_t target,
+                                             std::uint64_t end, const ValueRange hint) {
+    return r.find_reach(is_mass, target, end, hint);
   }
 
   MUSAIC_FN std::uint64_t sum_segments(const Measure& m) const {
@@ -275,34 +363,66 @@ class RowSearch {
     return warp_sum(key);  // one lane has it
   }
 
-  MUSAIC_FN std::uint64_t find_reach(bool is_mass, std::uint64_t target, std::uint64_t end) const {
-    // Sought: the largest value whose entries and those above measure `target`; it lies in [low, high].
-    std::uint32_t low = order_key(absent()) + 1, high = order_key(max_);
+  MUSAIC_FN Reached find_reach(bool is_mass, std::uint64_t target, std::uint64_t end,
+                               const ValueRange hint) const {
     const auto end_value = static_cast<std::uint32_t>(end >> 32);
-    if (low < end_value) low = end_value;
+    const std::uint32_t least = order_key(absent()) + 1 > end_value ? order_key(absent()) + 1 : end_value;
+    // Sought: the largest value whose entries and those above measure `target`; it lies in [low, high].
+    bool is_hinted = hint.low > least && hint.low < hint.high;
+    std::uint32_t low = is_hinted ? hint.low : least, high = is_hinted ? hint.high : order_key(max_);
     std::uint64_t above = 0, inside = ~std::uint64_t{0};  // the measure above `high`; entries in [low, high]
     bool is_sure = false;
-    while (low < high && inside > most_keys() / 2) {
+    const std::uint32_t room = most_keys() / 2;
+    while (low < high && inside > room) {
       const std::uint32_t quarter = (high - low) / 4;
-      std::uint32_t from[4] = {low, low + quarter + 1, low + 2 * quarter + 1, low + 3 * quarter + 1};
-      std::uint64_t measure[4] = {}, count[4] = {};
+      const std::uint32_t from[4] = {low, low + quarter + 1, low + 2 * quarter + 1, low + 3 * quarter + 1};
+      std::uint64_t measure[4] = {}, count[4] = {}, higher = 0;
+      std::uint32_t lowest_seen = ~std::uint32_t{0}, highest_seen = 0;
+      bool has_room = is_hinted;
+      sync_shared();
+      if (threadIdx.x == 0) s.count = 0;
+      sync_shared();
       each([&](int i, float x) {
         const std::uint32_t value = order_key(x);
-        if (value < low || value > high || place_key(x, i) <= end) return;
+        if (value < low) return;
+        const std::uint64_t key = place_key(x, i);
+        if (key <= end) return;
         const std::uint64_t w = is_mass ? weight(x) : 1;
+        if (value > high) {
+          higher += w;
+          return;
+        }
+        lowest_seen = value < lowest_seen ? value : lowest_seen;
+        highest_seen = value > highest_seen ? value : highest_seen;
 #pragma unroll
         for (int p = 0; p < 4; ++p)
           if (value >= from[p]) {
             measure[p] += w;
             ++count[p];
           }
+        if (has_room) {
+          const std::uint32_t place = atomicAdd(&s.count, 1u);
+          has_room = place < room;
+          if (has_room) s.keys[place] = key;
+        }
       });
 #pragma unroll
       for (int p = 0; p < 4; ++p) {
         measure[p] = block_sum(s, measure[p]);
         count[p] = block_sum(s, count[p]);
       }
-      if (above + measure[0] < target) return end + 1;
+      if (is_hinted) {
+        is_hinted = false;
+        higher = block_sum(s, higher);
+        if (higher >= target || higher + measure[0] < target) {  // a wrong hint
+          low = least;
+          high = order_key(max_);
+          continue;
+        }
+        above = higher;
+        if (count[0] <= room) return reach_among_keys(is_mass, target, above, end);
+      }
+      if (above + measure[0] < target) return {end + 1, above + measure[0]};
       is_sure = true;
       int p = 3;
       while (above + measure[p] < target) --p;
@@ -321,17 +441,33 @@ class RowSearch {
           low = from[q];
         }
       above += measure_above;
+      const auto seen_high = static_cast<std::uint32_t>(block_max(s, highest_seen)),
+                 seen_low = ~static_cast<std::uint32_t>(block_max(s, ~lowest_seen));
+      low = seen_low > low ? seen_low : low;
+      high = seen_high < high ? seen_high : high;
     }
-    if (low < high) return reach_among_few(is_mass, target, above, low, high, end);
+    if (low < high) {
+      sync_shared();
+      if (threadIdx.x == 0) s.count = 0;
+      sync_shared();
+      each([&](int i, float x) {
+        const std::uint32_t value = order_key(x);
+        const std::uint64_t key = place_key(x, i);
+        if (value >= low && value <= high && key > end) s.keys[atomicAdd(&s.count, 1u)] = key;
+      });
+      sync_shared();
+      return reach_among_keys(is_mass, target, above, end);
+    }
     // Entries of one value: the n-th of them.
     const float value = value_of_key(low);
     const std::uint64_t one = is_mass ? weight(value) : 1;
-    if (one == 0) return end + 1;
+    if (one == 0) return {end + 1, above};
     const std::uint64_t n = (target - above + one - 1) / one;
     const Measure equal{value, low == end_value ? key_index(end) : 0x7fffffff, 0.0f, true};
-    if (segment_sums(*this, equal) < n && !is_sure) return end + 1;
+    const std::uint64_t equals = segment_sums(*this, equal);
+    if (equals < n && !is_sure) return {end + 1, above + equals * one};
     sync_shared();
-    return locate(n - 1, equal);
+    return {locate(n - 1, equal), above + n * one};
   }
 
   MUSAIC_FN F32x8 load_entries(int i) const {
@@ -410,33 +546,24 @@ class RowSearch {
     return x >= least_value && x > absent() && place_key(x, i) >= least;
   }
 
-  MUSAIC_FN std::uint64_t reach_among_few(bool is_mass, std::uint64_t target, std::uint64_t above,
-                                          std::uint32_t low, std::uint32_t high, std::uint64_t end) const {
-    sync_shared();
-    if (threadIdx.x == 0) s.count = 0;
-    sync_shared();
-    each([&](int i, float x) {
-      const std::uint32_t value = order_key(x);
-      const std::uint64_t key = place_key(x, i);
-      if (value >= low && value <= high && key > end) s.keys[atomicAdd(&s.count, 1u)] = key;
-    });
-    sync_shared();
+  /// Of the entries in s.keys, above which the measure is `above`.
+  MUSAIC_FN Reached reach_among_keys(bool is_mass, std::uint64_t target, std::uint64_t above,
+                                     std::uint64_t end) const {
     const auto n = static_cast<int>(s.count);
-    pad_keys(s, n, static_cast<int>(most_keys()) / 2);
-    sort_keys(s.keys, static_cast<int>(most_keys()) / 2);
-    const int first = 2 * static_cast<int>(threadIdx.x);
-    std::uint64_t w[2];
-#pragma unroll
-    for (int q = 0; q < 2; ++q) {
-      w[q] = 0;
-      if (first + q < n) w[q] = is_mass ? weight(key_value(s.keys[first + q])) : 1;
-    }
-    const std::uint64_t to1 = above + block_prefix(s, w[0] + w[1]), to0 = to1 - w[1];
-    std::uint64_t mine = 0;
-    if (to0 >= target && to0 - w[0] < target) mine = s.keys[first];
-    if (to1 >= target && to0 < target) mine = s.keys[first + 1];
-    const std::uint64_t found = block_max(s, mine);
-    return found != 0 ? found : end + 1;
+    int size = 2;
+    while (size < n) size *= 2;
+    pad_keys(s, n, size);
+    sort_keys(s.keys, size);
+    // One entry a thread.
+    const int i = static_cast<int>(threadIdx.x);
+    const std::uint64_t key = i < n ? s.keys[i] : 0;
+    std::uint64_t w = 0;
+    if (i < n) w = is_mass ? weight(key_value(key)) : 1;
+    const std::uint64_t up_to = above + block_prefix(s, w);
+    const bool is_it = up_to >= target && up_to - w < target;
+    const std::uint64_t found = block_max(s, is_it ? key : 0), reached = block_max(s, is_it ? up_to : 0);
+    if (found != 0) return {found, reached};
+    return {end + 1, block_max(s, up_to)};
   }
 
   const T* row_;

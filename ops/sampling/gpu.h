@@ -21,16 +21,21 @@ class BlockSampler {
   /// Writes the row with the entries that the rule drops as 0 (or -infinity), and the others as a share of the kept mass
   /// (or as they are).
   MUSAIC_FN void filter(const SamplingRule& rule, T* out) {
-    const bool small_top_k = rule.top_k > 0 && rule.top_k <= 2 * search_threads();
-    const bool good = (small_top_k ? row_.template scan<true>(static_cast<int>(rule.top_k))
-                                   : row_.template scan<false>(0)) &&
-                      rule.valid;
+    const bool small_top_k = rule.top_k > 0 && rule.top_k <= search_threads();
+    const bool has_guide = !kLogits && rule.top_k == 0 && has_top_p(rule);
+    bool good = rule.valid;
+    if (small_top_k)
+      good = row_.template scan<true>(static_cast<int>(rule.top_k)) && good;
+    else if (has_guide)
+      good = row_.template scan<false, !kLogits>(0, skip_of(rule)) && good;
+    else
+      good = row_.template scan<false>(0) && good;
     std::uint64_t last = row_.end_key() + 1;
     if (kLogits || good) {
       if (small_top_k && static_cast<std::int64_t>(s_.count) == rule.top_k)
         last = least_key();
       else if (!small_top_k && rule.top_k > 0)
-        last = row_.reach(false, static_cast<std::uint64_t>(rule.top_k), row_.end_key());
+        last = row_.reach(false, static_cast<std::uint64_t>(rule.top_k), row_.end_key()).key;
     }
     const Measure kept = up_to(last, 0.0f);
     if constexpr (kLogits) {
@@ -43,12 +48,26 @@ class BlockSampler {
         write(out, [&](int, float) { return value; });
         return;
       }
-      if (rule.first_only)
+      std::uint64_t mass = 0;
+      if (rule.first_only) {
         last = place_key(row_.max(), row_.first_largest());
-      else if (rule.top_p < 1.0f)
-        last = row_.reach(true, top_p_threshold(rule.top_p, row_.row_mass()), row_.end_key());
+        mass = row_.weight(row_.max());
+      } else if (has_guide) {
+        mass = row_.row_mass();
+        const std::uint64_t threshold = top_p_threshold(rule.top_p, mass);
+        const ValueRange hint = row_.sum_guide(mass) ? row_.guide_range(threshold) : ValueRange{0, 0};
+        const Reached reached = row_.reach(true, threshold, row_.end_key(), hint);
+        last = reached.key;
+        mass = reached.measure;
+      } else if (small_top_k) {
+        for (int i = static_cast<int>(threadIdx.x); i < static_cast<int>(s_.count); i += search_threads())
+          mass += row_.weight(key_value(s_.keys[i]));
+        mass = block_sum(s_, mass);
+      } else {
+        mass = row_.fill_segments(kept);
+      }
       const Measure share_of = up_to(last, 0.0f);
-      const float sum = mass_as_float(row_.fill_segments(share_of));
+      const float sum = mass_as_float(mass);
       write(out, [&](int i, float x) {
         const float q = row_.share(x);
         return row_.keeps(share_of, i, x) && q >= 9.09494702e-13f ? div(q, sum) : 0.0f;  // 2^-40
@@ -59,9 +78,15 @@ class BlockSampler {
   /// The token, or -1 for an invalid row; the same in all threads.
   MUSAIC_FN std::int64_t run(const SamplingRule& rule, const Draw& draw) {
     if (!rule.valid) return -1;
-    const bool small_top_k = !rule.first_only && rule.top_k > 0 && rule.top_k <= 2 * search_threads();
-    const bool good =
-        small_top_k ? row_.template scan<true>(static_cast<int>(rule.top_k)) : row_.template scan<false>(0);
+    const bool small_top_k = !rule.first_only && rule.top_k > 0 && rule.top_k <= search_threads();
+    has_guide_ = !kLogits && rule.top_k == 0 && has_top_p(rule);
+    bool good;
+    if (small_top_k)
+      good = row_.template scan<true>(static_cast<int>(rule.top_k));
+    else if (has_guide_)
+      good = row_.template scan<false, !kLogits>(0, skip_of(rule));
+    else
+      good = row_.template scan<false>(0);
     if (!good) return -1;
     row_.set_temperature(rule.inverse_temperature);
     least_ = kLogits ? rule.min_p : rule.min_p * row_.max();
@@ -71,6 +96,13 @@ class BlockSampler {
   }
 
  private:
+  static MUSAIC_FN bool has_top_p(const SamplingRule& rule) { return !rule.first_only && rule.top_p < 1.0f; }
+  /// What the guide leaves out: together it is likely less than what lies behind the threshold.
+  MUSAIC_FN float skip_of(const SamplingRule& rule) const {
+    const float share = div(0.99f * (1.0f - rule.top_p), to_float(row_.size()));
+    return share > 9.31322575e-10f ? share : 9.31322575e-10f;  // 2^-30, the guide's unit
+  }
+
   /// Of s.keys.
   MUSAIC_FN std::uint64_t least_key() {
     std::uint64_t most = 0;
@@ -101,40 +133,29 @@ class BlockSampler {
     while (size < n) size *= 2;
     pad_keys(s_, n, size);
     sort_keys(s_.keys, size);
-    // Two entries a thread.
-    const int first = 2 * static_cast<int>(threadIdx.x);
-    const std::uint64_t key0 = first < n ? s_.keys[first] : 0, key1 = first + 1 < n ? s_.keys[first + 1] : 0;
-    std::uint64_t w0 = first < n ? row_.weight(key_value(key0)) : 0,
-                  w1 = first + 1 < n ? row_.weight(key_value(key1)) : 0;
+    // One entry a thread.
+    const int i = static_cast<int>(threadIdx.x);
+    const std::uint64_t key = i < n ? s_.keys[i] : 0;
+    std::uint64_t w = i < n ? row_.weight(key_value(key)) : 0;
     if (rule.top_p < 1.0f) {
-      const std::uint64_t to1 = block_prefix(s_, w0 + w1), to0 = to1 - w1;
+      const std::uint64_t up_to = block_prefix(s_, w);
       const std::uint64_t threshold =
-          top_p_threshold(rule.top_p, rule.top_k_first ? block_max(s_, to1) : whole_mass);
-      w0 = to0 - w0 < threshold ? w0 : 0;
-      w1 = to0 < threshold ? w1 : 0;
+          top_p_threshold(rule.top_p, rule.top_k_first ? block_max(s_, up_to) : whole_mass);
+      w = up_to - w < threshold ? w : 0;
     }
-    w0 = passes_min_p(rule, key0) ? w0 : 0;
-    w1 = passes_min_p(rule, key1) ? w1 : 0;
-    const std::uint64_t point = draw.point(0, block_sum(s_, w0 + w1));
+    w = passes_min_p(rule, key) ? w : 0;
+    const std::uint64_t point = draw.point(0, block_sum(s_, w));
     // In index order: the key's low half falls with the index. Weights go along in the upper half of s.keys.
     sync_shared();
-    if (first < size) {
-      s_.keys[first] = first < n ? (key0 << 32) | static_cast<std::uint32_t>(first) : 0;
-      s_.keys[kWeights + first] = w0;
-    }
-    if (first + 1 < size) {
-      s_.keys[first + 1] = first + 1 < n ? (key1 << 32) | static_cast<std::uint32_t>(first + 1) : 0;
-      s_.keys[kWeights + first + 1] = w1;
+    if (i < size) {
+      s_.keys[i] = i < n ? (key << 32) | static_cast<std::uint32_t>(i) : 0;
+      s_.keys[kWeights + i] = w;
     }
     sort_keys(s_.keys, size);
-    const std::uint64_t at0 = first < n ? s_.keys[first] : 0, at1 = first + 1 < n ? s_.keys[first + 1] : 0;
-    w0 = first < n ? s_.keys[kWeights + static_cast<int>(static_cast<std::uint32_t>(at0))] : 0;
-    w1 = first + 1 < n ? s_.keys[kWeights + static_cast<int>(static_cast<std::uint32_t>(at1))] : 0;
-    const std::uint64_t to1 = block_prefix(s_, w0 + w1), to0 = to1 - w1;
-    std::uint64_t mine = 0;
-    if (point >= to0 - w0 && point < to0) mine = at0 >> 32;
-    if (point >= to0 && point < to1) mine = at1 >> 32;
-    return key_index(block_max(s_, mine));
+    const std::uint64_t at = i < n ? s_.keys[i] : 0;
+    w = i < n ? s_.keys[kWeights + static_cast<int>(static_cast<std::uint32_t>(at))] : 0;
+    const std::uint64_t up_to = block_prefix(s_, w);
+    return key_index(block_max(s_, point >= up_to - w && point < up_to ? at >> 32 : 0));
   }
 
   MUSAIC_FN bool passes_min_p(const SamplingRule& rule, std::uint64_t key) const {
@@ -145,10 +166,10 @@ class BlockSampler {
 
   MUSAIC_FN std::int64_t draw_from_prefix(const SamplingRule& rule, const Draw& draw) {
     const std::uint64_t end = row_.end_key();
-    std::uint64_t last = row_.reach(false, static_cast<std::uint64_t>(rule.top_k), end);
+    std::uint64_t last = row_.reach(false, static_cast<std::uint64_t>(rule.top_k), end).key;
     if (rule.top_p < 1.0f) {
       const std::uint64_t mass = row_.fill_segments(rule.top_k_first ? up_to(last, 0.0f) : Measure{});
-      last = row_.reach(true, top_p_threshold(rule.top_p, mass), last - 1);
+      last = row_.reach(true, top_p_threshold(rule.top_p, mass), last - 1).key;
     }
     return draw_from(up_to(last, filter_least(rule)), draw, 0);
   }
@@ -168,15 +189,19 @@ class BlockSampler {
       if (search_lane() == 0 && j < kCandidates) s_.chosen[j] = candidate;
     }
     sync_shared();
-    const bool has_top_p = rule.top_p < 1.0f;
-    const std::uint64_t threshold = has_top_p ? top_p_threshold(rule.top_p, mass) : 0;
+    const bool cuts = rule.top_p < 1.0f;
+    const std::uint64_t threshold = cuts ? top_p_threshold(rule.top_p, mass) : 0;
+    bool asks_guide = false;
+    if constexpr (!kLogits) asks_guide = has_guide_ && row_.sum_guide(mass);
     // What is known of top-p's cut: it lies after `accepted`, and `rejected` lies behind it.
     std::uint64_t accepted = ~std::uint64_t{0}, rejected = row_.end_key();
     for (int j = 0; j < kCandidates; ++j) {
       const std::uint64_t c = s_.chosen[j];
-      if (has_top_p && c < accepted) {
+      if (cuts && c < accepted) {
         if (c <= rejected) continue;
-        if (row_.fill_segments(down_to(c)) >= threshold) {
+        int is_kept = asks_guide ? row_.guide_says(key_value(c), threshold, skip_of(rule), mass) : -1;
+        if (is_kept < 0) is_kept = row_.fill_segments(down_to(c)) < threshold ? 1 : 0;
+        if (is_kept == 0) {
           rejected = c;
           continue;
         }
@@ -184,13 +209,14 @@ class BlockSampler {
       }
       if (passes_min_p(rule, c)) return key_index(c);
     }
-    const std::uint64_t last = has_top_p ? row_.reach(true, threshold, rejected) : row_.end_key() + 1;
+    const std::uint64_t last = cuts ? row_.reach(true, threshold, rejected).key : row_.end_key() + 1;
     return draw_from(up_to(last, filter_least(rule)), draw, kCandidates);
   }
 
   SearchShared& s_;
   RowSearch<T, kLogits> row_;
   float least_ = 0.0f;
+  bool has_guide_ = false;
 };
 
 template <class T, bool kLogits>
@@ -236,12 +262,15 @@ __global__ void __launch_bounds__(kSearchThreads) renorm_kernel(const RenormArgs
 
 unsigned row_blocks(std::int64_t rows) { return static_cast<unsigned>(rows < 65535 ? rows : 65535); }
 /// Any power of two of warps gives the same bits.
-int row_threads(std::int64_t vocab_size) { return vocab_size <= 8192 ? 128 : kSearchThreads; }
+int row_threads(std::int64_t vocab_size, std::int64_t rows, std::int64_t top_k) {
+  if (vocab_size <= 8192) return 128;
+  return rows >= 256 && (top_k <= 512 || top_k >= vocab_size) ? 512 : kSearchThreads;
+}
 
 template <bool kLogits>
 void renorm(const RenormArgs& a, Stream stream) {
   const unsigned blocks = row_blocks(a.num_rows);
-  const int threads = row_threads(a.vocab_size);
+  const int threads = row_threads(a.vocab_size, blocks, a.top_k_scalar);
   if (a.dtype == FloatKind::kF32)
     MUSAIC_LAUNCH((renorm_kernel<float, kLogits>), blocks, threads, 0, stream, a);
   else if (a.dtype == FloatKind::kF16)
@@ -253,7 +282,7 @@ void renorm(const RenormArgs& a, Stream stream) {
 template <bool kLogits>
 void sample(const SamplingArgs& a, Stream stream) {
   const unsigned blocks = row_blocks(a.num_outputs);
-  const int threads = row_threads(a.vocab_size);
+  const int threads = row_threads(a.vocab_size, blocks, a.top_k_scalar);
   if (a.dtype == FloatKind::kF32)
     MUSAIC_LAUNCH((sampling_kernel<float, kLogits>), blocks, threads, 0, stream, a);
   else if (a.dtype == FloatKind::kF16)
