@@ -80,65 +80,10 @@ class RowSearch {
   /// entries' worth. Entries below `skip` are left out of it.
   template <bool kBest, bool kGuide = false>
   MUSAIC_FN bool scan(int k, float skip = 0.0f) {
-    const float lowest = absent();
-    float m = lowest;
-    bool good = true;
-    std::uint64_t least = 0;  // of what is worth keeping
-    float least_value = lowest;
-    if constexpr (kBest) {
-      sync_shared();
-      if (threadIdx.x == 0) s.count = 0;
-      sync_shared();
-    }
-    std::uint32_t* const guide = guide_bins();
-    if constexpr (kGuide) {
-      sync_shared();
-      for (int b = static_cast<int>(threadIdx.x); b <= kGuideBins; b += search_threads()) guide[b] = 0;
-      sync_shared();
-    }
-    WeightSum sum;
-    int tile = 0;
-    for (int round = 0; round < rounds_; ++round) {
-      const int segment = round * search_warps() + search_warp();
-      for (int t = 0; t < tiles_; ++t) {
-        const int i = (segment * tiles_ + t) * kTileEntries + 8 * search_lane();
-        F32x8 x[kTileVectors];
-#pragma unroll
-        for (int v = 0; v < kTileVectors; ++v) x[v] = load_entries(i + 256 * v);
-#pragma unroll
-        for (int v = 0; v < kTileVectors; ++v)
-#pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            good = good && x[v][j] >= lowest;  // neither a NaN nor a negative probability
-            m = larger(x[v][j], m);
-            if constexpr (!kLogits) sum.add(smaller(x[v][j], 1.0f));
-            if constexpr (kGuide) {
-              // 2^30 to a share: sums below 4 fit.
-              if (x[v][j] >= skip && x[v][j] <= 1.0f)
-                atomicAdd(&guide[guide_bin(x[v][j])],
-                          static_cast<std::uint32_t>(to_int(x[v][j] * 1073741824.0f)));
-            }
-          }
-        if constexpr (kBest) {
-          if (k <= 32 * bound_warps_ && (tile & (tile + 1)) == 0) raise_bound(m, k, least, least_value);
-          ++tile;
-          add_tile(i, x, k, least, least_value);
-        }
-      }
-      if constexpr (!kLogits) {
-        const std::uint64_t mass = warp_sum(sum.total());
-        if (search_lane() == 0 && segment < segments_) s.segments[segment] = mass;
-        sum = {};
-      }
-    }
-    if constexpr (kBest) {
-      if (k <= 32 * bound_warps_) raise_bound(m, k, least, least_value);
-      drop_below(s, least);
-      keep_largest(s, k);
-    }
-    max_ = value_of_key(static_cast<std::uint32_t>(block_max(s, order_key(m))));
-    is_numbers_ = block_max(s, good ? 0 : 1) == 0;
-    if (!(is_numbers_ && max_ > lowest && max_ < from_bits(0x7f800000u))) return false;
+    const Scanned scanned = scan_row<kBest, kGuide>(*this, k, skip);
+    max_ = scanned.max;
+    is_numbers_ = scanned.is_numbers;
+    if (!(is_numbers_ && max_ > absent() && max_ < from_bits(0x7f800000u))) return false;
     if constexpr (!kLogits) {
       const int n = -weight_exponent(max_), half = n >> 1;
       scale_a_ = from_bits(static_cast<std::uint32_t>(half + 127) << 23);
@@ -282,6 +227,14 @@ class RowSearch {
   }
 
   // These take the search by value, so that a kernel can keep its own in registers.
+  struct Scanned {
+    float max;
+    bool is_numbers;
+  };
+  template <bool kBest, bool kGuide>
+  static MUSAIC_CALLED_FN Scanned scan_row(const RowSearch r, int k, float skip) {
+    return r.template read_row<kBest, kGuide>(k, skip);
+  }
   static MUSAIC_CALLED_FN std::uint64_t segment_sums(const RowSearch r, const Measure m) {
     return r.sum_segments(m);
   }
@@ -292,6 +245,70 @@ class RowSearch {
   static MUSAIC_CALLED_FN Reached reach_from(const RowSearch r, bool is_mass, std::uint64_t target,
                                              std::uint64_t end, const ValueRange hint) {
     return r.find_reach(is_mass, target, end, hint);
+  }
+
+  template <bool kBest, bool kGuide>
+  MUSAIC_FN Scanned read_row(int k, float skip) const {
+    const float lowest = absent();
+    float m = lowest;
+    bool good = true;
+    std::uint64_t least = 0;  // of what is worth keeping
+    float least_value = lowest;
+    if constexpr (kBest) {
+      sync_shared();
+      if (threadIdx.x == 0) s.count = 0;
+      sync_shared();
+    }
+    std::uint32_t* const guide = guide_bins();
+    if constexpr (kGuide) {
+      sync_shared();
+      for (int b = static_cast<int>(threadIdx.x); b <= kGuideBins; b += search_threads()) guide[b] = 0;
+      sync_shared();
+    }
+    WeightSum sum;
+    int tile = 0;
+    for (int round = 0; round < rounds_; ++round) {
+      const int segment = round * search_warps() + search_warp();
+      for (int t = 0; t < tiles_; ++t) {
+        const int i = (segment * tiles_ + t) * kTileEntries + 8 * search_lane();
+        F32x8 x[kTileVectors];
+#pragma unroll
+        for (int v = 0; v < kTileVectors; ++v) x[v] = load_entries(i + 256 * v);
+        float largest = lowest;
+#pragma unroll
+        for (int v = 0; v < kTileVectors; ++v)
+#pragma unroll
+          for (int j = 0; j < 8; ++j) {
+            good = good && x[v][j] >= lowest;  // neither a NaN nor a negative probability
+            largest = larger(x[v][j], largest);
+            if constexpr (!kLogits) sum.add(smaller(x[v][j], 1.0f));
+            if constexpr (kGuide) {
+              // 2^30 to a share: sums below 4 fit.
+              if (x[v][j] >= skip && x[v][j] <= 1.0f)
+                atomicAdd(&guide[guide_bin(x[v][j])],
+                          static_cast<std::uint32_t>(to_int(x[v][j] * 1073741824.0f)));
+            }
+          }
+        m = larger(largest, m);
+        if constexpr (kBest) {
+          if (k <= 32 * bound_warps_ && (tile & (tile + 1)) == 0) raise_bound(m, k, least, least_value);
+          ++tile;
+          add_tile(i, x, largest, k, least, least_value);
+        }
+      }
+      if constexpr (!kLogits) {
+        const std::uint64_t mass = warp_sum(sum.total());
+        if (search_lane() == 0 && segment < segments_) s.segments[segment] = mass;
+        sum = {};
+      }
+    }
+    if constexpr (kBest) {
+      if (k <= 32 * bound_warps_) raise_bound(m, k, least, least_value);
+      drop_below(s, least);
+      keep_largest(s, k);
+    }
+    const float largest = value_of_key(static_cast<std::uint32_t>(block_max(s, order_key(m))));
+    return {largest, block_max(s, good ? 0 : 1) == 0};
   }
 
   MUSAIC_FN std::uint64_t sum_segments(const Measure& m) const {
@@ -497,25 +514,17 @@ class RowSearch {
   }
 
   /// Adds the entries of a tile whose key is `least` or larger to s.keys.
-  MUSAIC_FN void add_tile(int i, const F32x8 (&x)[kTileVectors], int k, std::uint64_t& least,
+  MUSAIC_FN void add_tile(int i, const F32x8 (&x)[kTileVectors], float largest, int k, std::uint64_t& least,
                           float& least_value) const {
     const std::uint32_t before = s.count;
-    int wanted = 0;
-#pragma unroll
-    for (int v = 0; v < kTileVectors; ++v)
-#pragma unroll
-      for (int j = 0; j < 8; ++j) wanted += is_wanted(i + 256 * v + j, x[v][j], least, least_value) ? 1 : 0;
     sync_shared();  // all have read the count
-    std::uint32_t place = wanted > 0 ? atomicAdd(&s.count, static_cast<std::uint32_t>(wanted)) : 0;
-    if (wanted > 0)
+    if (largest >= least_value) {
 #pragma unroll
       for (int v = 0; v < kTileVectors; ++v)
 #pragma unroll
         for (int j = 0; j < 8; ++j)
-          if (is_wanted(i + 256 * v + j, x[v][j], least, least_value)) {
-            if (place < most_keys()) s.keys[place] = place_key(x[v][j], i + 256 * v + j);
-            ++place;
-          }
+          if (x[v][j] >= least_value) add_key(i + 256 * v + j, x[v][j], least);
+    }
     sync_shared();
     if (s.count <= most_keys()) return;
     // Too many: once more in steps that fit.
@@ -532,18 +541,17 @@ class RowSearch {
         }
       }
       sync_shared();
-      float entry = absent();
-#pragma unroll
-      for (int v = 0; v < kTileVectors; ++v)
-#pragma unroll
-        for (int j = 0; j < 8; ++j) entry = 8 * v + j == step ? x[v][j] : entry;
       const int at = i + 256 * (step / 8) + step % 8;
-      if (is_wanted(at, entry, least, least_value)) s.keys[atomicAdd(&s.count, 1u)] = place_key(entry, at);
+      const float entry = at < size_ ? load(row_[at]) : absent();
+      if (entry >= least_value) add_key(at, entry, least);
       sync_shared();
     }
   }
-  MUSAIC_FN bool is_wanted(int i, float x, std::uint64_t least, float least_value) const {
-    return x >= least_value && x > absent() && place_key(x, i) >= least;
+  MUSAIC_FN void add_key(int i, float x, std::uint64_t least) const {
+    const std::uint64_t key = place_key(x, i);
+    if (key < least || !(x > absent())) return;
+    const std::uint32_t place = atomicAdd(&s.count, 1u);
+    if (place < most_keys()) s.keys[place] = key;
   }
 
   /// Of the entries in s.keys, above which the measure is `above`.
