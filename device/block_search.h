@@ -13,8 +13,8 @@ inline constexpr int kKeysOfThread = 2;      // that the block can hold, times i
 /// What the block shares; within the 28 KB of the smallest target.
 struct SearchShared {
   std::uint64_t keys[kKeysOfThread * kSearchThreads];
-  std::uint32_t bins[1040];  // after the keys, so that both can be one array of 5136 bins
-  std::uint64_t segments[512];
+  std::uint32_t bins[1040];          // after the keys, so that both can be one array of 5136 bins
+  std::uint64_t segments[512 + 32];  // by spread_16()
   std::uint64_t of_warp[kSearchThreads / 32];
   std::uint64_t chosen[8];
   std::uint32_t count, found;
@@ -24,6 +24,10 @@ MUSAIC_FN int search_threads() { return static_cast<int>(blockDim.x); }
 MUSAIC_FN int search_warps() { return search_threads() / 32; }
 MUSAIC_FN int search_lane() { return static_cast<int>(threadIdx.x) % 32; }
 MUSAIC_FN int search_warp() { return static_cast<int>(threadIdx.x) / 32; }
+
+// Where element i of an array lies whose lanes read 16, or 8, in a row: without the gaps they would wait for one bank.
+MUSAIC_FN int spread_16(int i) { return i + i / 16; }
+MUSAIC_FN int spread_8(int i) { return i + i / 8; }
 
 template <class T>
 MUSAIC_FN T warp_sum(T v) {
@@ -102,23 +106,23 @@ MUSAIC_CALLED_FN std::uint64_t select_key(SearchShared& s, int n, int k) {
   auto rank = static_cast<std::uint32_t>(k);
   for (int shift = 56; shift >= 0; shift -= 8) {
     sync_shared();
-    for (int i = thread; i < 256; i += search_threads()) s.bins[i] = 0;
+    for (int i = thread; i < 256 + 32; i += search_threads()) s.bins[i] = 0;
     sync_shared();
     for (int i = thread; i < n; i += search_threads()) {
       const std::uint64_t key = s.keys[i];
       if (shift == 56 || (key >> (shift + 8)) == prefix)
-        atomicAdd(&s.bins[static_cast<std::uint32_t>(key >> shift) & 255u], 1u);
+        atomicAdd(&s.bins[spread_8(static_cast<int>((key >> shift) & 255u))], 1u);
     }
     sync_shared();
     // Every warp looks for the digit: eight bins a lane, the largest first.
     const int first = 255 - 8 * search_lane();
     std::uint32_t sum = 0;
 #pragma unroll
-    for (int q = 0; q < 8; ++q) sum += s.bins[first - q];
+    for (int q = 0; q < 8; ++q) sum += s.bins[spread_8(first - q)];
     std::uint32_t above = warp_prefix(sum) - sum;
 #pragma unroll
     for (int q = 0; q < 8; ++q) {
-      const std::uint32_t bin = s.bins[first - q];
+      const std::uint32_t bin = s.bins[spread_8(first - q)];
       if (search_warp() == 0 && above < rank && above + bin >= rank) {
         s.chosen[0] = static_cast<std::uint64_t>(first - q);
         s.chosen[1] = rank - above;

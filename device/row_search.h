@@ -167,7 +167,8 @@ class RowSearch {
     if (!has_masses_) return fill_segments(Measure{});
     sync_shared();
     std::uint64_t mine = 0;
-    for (int i = static_cast<int>(threadIdx.x); i < segments_; i += search_threads()) mine += s.segments[i];
+    for (int i = static_cast<int>(threadIdx.x); i < segments_; i += search_threads())
+      mine += s.segments[spread_16(i)];
     return block_sum(s, mine);
   }
 
@@ -298,7 +299,7 @@ class RowSearch {
       }
       if constexpr (!kLogits) {
         const std::uint64_t mass = warp_sum(sum.total());
-        if (search_lane() == 0 && segment < segments_) s.segments[segment] = mass;
+        if (search_lane() == 0 && segment < segments_) s.segments[spread_16(segment)] = mass;
         sum = {};
       }
     }
@@ -329,7 +330,7 @@ class RowSearch {
           for (int j = 0; j < 8; ++j) add(m, i + 256 * v + j, x[v][j], sum);
       }
       const std::uint64_t part = warp_sum(sum.total());
-      if (search_lane() == 0 && segment < segments_) s.segments[segment] = part;
+      if (search_lane() == 0 && segment < segments_) s.segments[spread_16(segment)] = part;
       total += part;
     }
     return fold_warps(s, total, [](std::uint64_t a, std::uint64_t b) { return a + b; });
@@ -340,12 +341,12 @@ class RowSearch {
     const int first = kEach * search_lane();
     std::uint64_t mine = 0;
 #pragma unroll 1
-    for (int q = 0; q < kEach; ++q) mine += first + q < segments_ ? s.segments[first + q] : 0;
+    for (int q = 0; q < kEach; ++q) mine += first + q < segments_ ? s.segments[spread_16(first + q)] : 0;
     std::uint64_t earlier = warp_prefix(mine) - mine;
     std::uint64_t here = 0, base = 0;  // 1 + the segment and what lies before it, where this lane has it
 #pragma unroll 1
     for (int q = 0; q < kEach; ++q) {
-      const std::uint64_t w = first + q < segments_ ? s.segments[first + q] : 0;
+      const std::uint64_t w = first + q < segments_ ? s.segments[spread_16(first + q)] : 0;
       if (earlier <= point && point - earlier < w) {
         here = static_cast<std::uint64_t>(first + q + 1);
         base = earlier;
