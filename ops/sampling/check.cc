@@ -4,6 +4,53 @@
 
 namespace musaic::checks {
 
+namespace {
+
+/// Shares of the kept mass; the divisor is the mass of whole weights, off by V 2^-40 at most.
+void add_renorm(std::vector<Case>& cases, const std::string& op, DType dtype, std::int64_t vocab) {
+  static constexpr std::int64_t kRows = 4;
+  cases.push_back(
+      {op, std::to_string(kRows) + "x" + std::to_string(vocab), dtype, Tier::kExact,
+       op == "top_k_mask_logits" ? "0" : "p (2 u + V 2^-40) + 2^-40", [=](Call& call) {
+         const bool is_mask = op == "top_k_mask_logits", by_mass = op == "top_p_renorm_probs";
+         const int out = call.output(dtype, {kRows, vocab});
+         const int in = is_mask ? call.normal(dtype, {kRows, vocab}, 3)
+                                : call.input(dtype, {kRows, vocab}, [&](std::int64_t) {
+                                    return call.uniform(0, 2) / static_cast<double>(vocab);
+                                  });
+         call.no_tensor();
+         reference::Filters filters;
+         if (by_mass) {
+           filters.top_p = 0.75f;
+           call.scalar(0.75);
+         } else {
+           filters.top_k = 5;
+           call.scalar(std::int64_t{5});
+         }
+         Expected e{out, {}, {}};
+         for (const auto& row : call.rows(in, vocab)) {
+           std::vector<float> p(row.begin(), row.end());
+           std::vector<std::uint64_t> weights(row.size(), 1);
+           if (!is_mask)
+             weights =
+                 reference::weights(p, reference::weight_exponent(*std::max_element(row.begin(), row.end())));
+           const auto kept = reference::support(row, p, weights, filters);
+           double sum = 0;
+           for (std::size_t i = 0; i < row.size(); ++i) sum += kept[i] ? row[i] : 0.0;
+           for (std::size_t i = 0; i < row.size(); ++i) {
+             const double y = is_mask ? (kept[i] ? row[i] : -HUGE_VAL) : kept[i] ? row[i] / sum : 0.0;
+             e.values.push_back(y);
+             e.tolerance.push_back(is_mask ? 0.0
+                                           : y * (2 * epsilon(dtype) + static_cast<double>(vocab) * 0x1p-40) +
+                                                 0x1p-40 + smallest(dtype));
+           }
+         }
+         return std::vector<Expected>{e};
+       }});
+}
+
+}  // namespace
+
 std::vector<Case> sampling_cases() {
   struct Filter {
     const char* name;
@@ -60,6 +107,9 @@ std::vector<Case> sampling_cases() {
                  return std::vector<Expected>{e};
                }});
         }
+  for (const char* op : {"top_k_renorm_probs", "top_p_renorm_probs", "top_k_mask_logits"})
+    for (const DType dtype : kFloatTypes)
+      for (const std::int64_t vocab : {7, 257, 4099}) add_renorm(cases, op, dtype, vocab);
   return cases;
 }
 

@@ -31,6 +31,20 @@ std::vector<Timing> sampling_timings() {
                          call.set_workspace(sampling_workspace_bytes(shape[0], shape[1], call.device()));
                        }});
       }
+  for (const std::string op : {"top_k_renorm_probs", "top_p_renorm_probs", "top_k_mask_logits"})
+    for (const DType dtype : kFloatTypes)
+      for (const Shape& shape : {Shape{1, 128256}, Shape{64, 32000}})
+        all.push_back(
+            {op, to_text(shape) + (op == "top_p_renorm_probs" ? "_p0.9" : "_k50"), dtype, [=](Call& call) {
+               call.output(dtype, shape);
+               call.pattern(dtype, shape,
+                            [](std::int64_t i) { return static_cast<double>(i % 97 + 1) / 1e6; });
+               call.no_tensor();
+               if (op == "top_p_renorm_probs")
+                 call.scalar(0.9);
+               else
+                 call.scalar(std::int64_t{50});
+             }});
   return all;
 }
 
