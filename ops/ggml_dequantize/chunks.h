@@ -16,7 +16,6 @@ MUSAIC_FN F32x8 chunk_values(const std::uint8_t* p, int c) {
   const std::uint32_t low = Block::template word<kAlign>(p, 2 * c),
                       high = Block::template word<kAlign>(p, 2 * c + 1);
   F32x8 v = {};
-#pragma unroll
   for (int i = 0; i < 4; ++i) {
     v[i] = value_of<Block>(code_in(low, i), d, m);
     v[i + 4] = value_of<Block>(code_in(high, i), d, m);
