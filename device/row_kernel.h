@@ -51,4 +51,9 @@ MUSAIC_FN void raise_fault(const FaultSink& sink, DeviceFault kind, std::int64_t
   }
 }
 
+/// Makes *p at least v from any thread; v is not negative, so that its bits have its order.
+MUSAIC_FN void raise_max(float* p, float v) {
+  atomicMax(reinterpret_cast<unsigned*>(p), static_cast<unsigned>(as_bits(v)));
+}
+
 }  // namespace musaic::MUSAIC_TARGET

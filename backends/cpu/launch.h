@@ -33,4 +33,14 @@ MUSAIC_FN void raise_fault(const FaultSink& sink, DeviceFault kind, std::int64_t
   }
 }
 
+/// Makes *p at least v from any thread; v is not negative, so that its bits have its order.
+MUSAIC_FN void raise_max(float* p, float v) {
+  std::uint32_t* bits = reinterpret_cast<std::uint32_t*>(p);
+  const std::uint32_t wanted = as_bits(v);
+  std::uint32_t old = __atomic_load_n(bits, __ATOMIC_RELAXED);
+  while (old < wanted &&
+         !__atomic_compare_exchange_n(bits, &old, wanted, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
 }  // namespace musaic::MUSAIC_TARGET

@@ -1,5 +1,4 @@
-// The computation, once for every backend; raise_max(float* p, float v), which makes *p at least v from any thread, comes
-// from the includer.
+// The computation, once for every backend.
 #pragma once
 
 #include "device/device.h"

@@ -262,7 +262,7 @@ __global__ void __launch_bounds__(kSearchThreads) renorm_kernel(const RenormArgs
 
 unsigned row_blocks(std::int64_t rows) { return static_cast<unsigned>(rows < 65535 ? rows : 65535); }
 /// Any power of two of warps gives the same bits; more of them do the same work for each row's own part once more.
-int row_threads(std::int64_t vocab_size, std::int64_t top_k) {
+unsigned row_threads(std::int64_t vocab_size, std::int64_t top_k) {
   if (vocab_size <= 8192) return 128;
   return top_k > 512 && top_k <= kSearchThreads ? kSearchThreads : 512;
 }
@@ -270,7 +270,7 @@ int row_threads(std::int64_t vocab_size, std::int64_t top_k) {
 template <bool kLogits>
 void renorm(const RenormArgs& a, Stream stream) {
   const unsigned blocks = row_blocks(a.num_rows);
-  const int threads = row_threads(a.vocab_size, a.top_k_scalar);
+  const unsigned threads = row_threads(a.vocab_size, a.top_k_scalar);
   if (a.dtype == FloatKind::kF32)
     MUSAIC_LAUNCH((renorm_kernel<float, kLogits>), blocks, threads, 0, stream, a);
   else if (a.dtype == FloatKind::kF16)
@@ -282,7 +282,7 @@ void renorm(const RenormArgs& a, Stream stream) {
 template <bool kLogits>
 void sample(const SamplingArgs& a, Stream stream) {
   const unsigned blocks = row_blocks(a.num_outputs);
-  const int threads = row_threads(a.vocab_size, a.top_k_scalar);
+  const unsigned threads = row_threads(a.vocab_size, a.top_k_scalar);
   if (a.dtype == FloatKind::kF32)
     MUSAIC_LAUNCH((sampling_kernel<float, kLogits>), blocks, threads, 0, stream, a);
   else if (a.dtype == FloatKind::kF16)

@@ -157,9 +157,10 @@ __global__ void __launch_bounds__(kSearchThreads) softmax_kernel(const SoftmaxAr
 
 void softmax(const SoftmaxArgs& a, Stream stream) {
   const auto blocks = static_cast<unsigned>(a.num_rows < 65535 ? a.num_rows : 65535);
-  const int threads = a.size <= 8192      ? 128
-                      : a.num_rows >= 256 ? 512
-                                          : kSearchThreads;  // any power of two of warps gives the same bits
+  const unsigned threads = a.size <= 8192 ? 128
+                           : a.num_rows >= 256
+                               ? 512
+                               : kSearchThreads;  // any power of two of warps gives the same bits
   if (a.dtype == FloatKind::kF32)
     MUSAIC_LAUNCH(softmax_kernel<float>, blocks, threads, 0, stream, a);
   else if (a.dtype == FloatKind::kF16)
