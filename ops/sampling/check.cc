@@ -30,6 +30,8 @@ void add_renorm(std::vector<Case>& cases, const std::string& op, DType dtype, st
          Expected e{out, {}, {}};
          for (const auto& row : call.rows(in, vocab)) {
            std::vector<float> p(row.begin(), row.end());
+           if (is_mask) p.assign(row.size(), 1.0f);  // no weights, and no min-p
+
            std::vector<std::uint64_t> weights(row.size(), 1);
            if (!is_mask)
              weights =
