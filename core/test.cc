@@ -111,7 +111,9 @@ TEST(Registry, SchemasAgreeWithTheDeclarations) {
     const std::string schema = op.schema;
     EXPECT_EQ(schema.rfind(std::string(op.name) + "(", 0), 0u) << schema;
     EXPECT_EQ(kinds_of(schema), op.parameters) << schema;
-    EXPECT_NE(schema.find("Tensor!"), std::string::npos) << schema << ": an operator writes something";
+    // An argument, or what the addresses in one lead to.
+    EXPECT_TRUE(schema.find("Tensor!") != std::string::npos || schema.find("dst_") != std::string::npos)
+        << schema << ": an operator writes something";
   }
   expect_error([] { find_operator("nonsense"); }, {"nonsense", "rmsnorm"});
 }
