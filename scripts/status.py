@@ -36,7 +36,7 @@ def operators():
     """[(family, operator, folder)] of ops/list.inc."""
     result, family = [], ""
     for line in (ROOT / "ops" / "list.inc").read_text().splitlines():
-        if re.match(r"// [A-Z][\w ]+$", line):
+        if re.match(r"// [A-Z][\w ,-]+$", line):
             family = line[3:]
         if found := re.match(r"MUSAIC_OP\((\w+), \w+, (\w+)", line):
             result.append((family, *found.groups()))
