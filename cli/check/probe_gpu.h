@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kProbeThreads) probe_simple_kernel(const GpuPr
 __global__ void __launch_bounds__(kProbeThreads) probe_exchange_kernel(const GpuProbeArgs a) {
   MUSAIC_LAUNCH_BOUNDS(kProbeThreads);
   const auto thread = static_cast<std::uint32_t>(threadIdx.x), value = 7 * thread + 1;
-  for (int i = 0; i < 5; ++i) a.out[i * kProbeThreads + thread] = exchange_xor(value, 1 << i);
+  for (unsigned i = 0; i < 5; ++i) a.out[i * kProbeThreads + thread] = exchange_xor(value, 1 << i);
   a.out[5 * kProbeThreads + thread] = exchange_from(value, 5);
   a.out[6 * kProbeThreads + thread] = exchange_up(value, 3);
 }
