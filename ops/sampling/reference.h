@@ -62,8 +62,9 @@ inline int weight_exponent(double max) {
 inline std::vector<std::int64_t> total_order(const std::vector<double>& values) {
   std::vector<std::int64_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    return values[static_cast<std::size_t>(a)] > values[static_cast<std::size_t>(b)];
+  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    const double x = values[static_cast<std::size_t>(a)], y = values[static_cast<std::size_t>(b)];
+    return x > y || (x == y && a < b);
   });
   return order;
 }
