@@ -99,11 +99,11 @@ def make_upstream(folder):
     """A stand-in for an installed sglang-kernel: its names, with a function that says so."""
     package = folder / "sgl_kernel"
     package.mkdir(parents=True)
-    (package / "elementwise.py").write_text("def rmsnorm(*a, **k): return 'theirs'\ndef concat_mla_k(*a): return 'theirs'\n")
+    (package / "elementwise.py").write_text("def rmsnorm(*a, **k): return 'theirs'\ndef bmm_fp8(*a): return 'theirs'\n")
     (package / "late.py").write_text("from sgl_kernel.elementwise import rmsnorm\n")
     (package / "__init__.py").write_text(
         "import torch\nL = torch.library.Library('sgl_kernel', 'DEF')\nL.define('rmsnorm(Tensor! output, Tensor input) -> ()')\n"
-        "from sgl_kernel.elementwise import rmsnorm, concat_mla_k\n__version__ = 'stand-in'\n"
+        "from sgl_kernel.elementwise import rmsnorm, bmm_fp8\n__version__ = 'stand-in'\n"
     )
     return folder
 
@@ -116,10 +116,10 @@ x = torch.ones(2, 4)
 def who(f, *a):
     r = f(*a)
     return r if isinstance(r, str) else "ours"
-print(who(sgl_kernel.rmsnorm, x, x[0]), who(sgl_kernel.elementwise.rmsnorm, x, x[0]), who(sgl_kernel.late.rmsnorm, x, x[0]), sgl_kernel.concat_mla_k())
+print(who(sgl_kernel.rmsnorm, x, x[0]), who(sgl_kernel.elementwise.rmsnorm, x, x[0]), who(sgl_kernel.late.rmsnorm, x, x[0]), sgl_kernel.bmm_fp8())
 lines = []
 overlay.status(lines.append)
-print([l.split()[1] for l in lines if l.split()[0] in ("rmsnorm", "concat_mla_k", "dispose")])
+print([l.split()[1] for l in lines if l.split()[0] in ("rmsnorm", "bmm_fp8", "dispose")])
 overlay.unpatch(sgl_kernel)
 print(sgl_kernel.rmsnorm(x, x[0]))
 """
